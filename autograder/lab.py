@@ -1,0 +1,51 @@
+"""Opens JupyterLab: on the lessons for a learner, on the whole course for an instructor."""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def lab_command(*, instructor: bool, options: list[str]) -> list[str]:
+    """The command line that starts JupyterLab; `options` go to JupyterLab as they are."""
+    folder = ROOT if instructor else ROOT / "lessons"
+    start = "/lab" if instructor else "/lab/tree/index.ipynb"
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
+    command.append(f"--LabApp.default_url={start}")
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")
+    return command + options
+
+
+def lab_environment(*, instructor: bool) -> dict[str, str]:
+    """The environment JupyterLab needs: our settings first, and nbgrader's own commands on the PATH."""
+    settings = ROOT / "jupyter" / ("instructor" if instructor else "learner")
+    return {
+        **os.environ,
+        "JUPYTER_CONFIG_PATH": _before(settings, os.environ.get("JUPYTER_CONFIG_PATH")),
+        # nbgrader starts `alembic` by name, which lies beside this python
+        "PATH": _before(Path(sys.executable).parent, os.environ.get("PATH")),
+    }
+
+
+def _before(first: Path, rest: str | None) -> str:
+    return os.pathsep.join([str(first), rest]) if rest else str(first)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Start JupyterLab and stay until it ends; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m autograder.lab", description=__doc__)
+    parser.add_argument("--instructor", action="store_true", help="open the whole course with formgrader")
+    chosen, options = parser.parse_known_args(arguments)
+    command = lab_command(instructor=chosen.instructor, options=options)
+    try:
+        return subprocess.call(command, env=lab_environment(instructor=chosen.instructor), cwd=ROOT)
+    except KeyboardInterrupt:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
