@@ -9,10 +9,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def lab_command(*, instructor: bool, options: list[str]) -> list[str]:
-    """The command line that starts JupyterLab; `options` go to JupyterLab as they are."""
-    folder = ROOT if instructor else ROOT / "lessons"
-    start = "/lab" if instructor else "/lab/tree/index.ipynb"
+def lab_command(*, folder: Path | None, instructor: bool, options: list[str]) -> list[str]:
+    """The command line that starts JupyterLab in `folder`; `options` go to JupyterLab as they are."""
+    folder = folder or (ROOT if instructor else ROOT / "lessons")
+    start = "/lab/tree/index.ipynb" if (folder / "index.ipynb").exists() else "/lab"
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
     command.append(f"--LabApp.default_url={start}")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
@@ -39,8 +39,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Start JupyterLab and stay until it ends; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m autograder.lab", description=__doc__)
     parser.add_argument("--instructor", action="store_true", help="open the whole course with formgrader")
+    parser.add_argument("--folder", type=Path, help="open this folder, say your own copy of lessons/")
+    parser.epilog = "Other options go to JupyterLab, for example --no-browser or --port=9000."
     chosen, options = parser.parse_known_args(arguments)
-    command = lab_command(instructor=chosen.instructor, options=options)
+    if chosen.folder and not chosen.folder.is_dir():
+        parser.error(f"--folder {chosen.folder}: there is no such folder")
+    folder = chosen.folder and chosen.folder.resolve()
+    command = lab_command(folder=folder, instructor=chosen.instructor, options=options)
     try:
         return subprocess.call(command, env=lab_environment(instructor=chosen.instructor), cwd=ROOT)
     except KeyboardInterrupt:
