@@ -1,0 +1,23 @@
+"""Measures one real training step: bytes by class and moment, on CUDA, MPS or the CPU."""
+
+from memory_budget.measure.adapters import freeze_and_adapt
+from memory_budget.measure.devices import Device, device, device_name
+from memory_budget.measure.learning import gradient_norms, learning_rate_sweep
+from memory_budget.measure.measurement import Measurement
+from memory_budget.measure.small_gpt import SmallGPT, small_gpt
+from memory_budget.measure.small_llama import SmallLlama
+from memory_budget.measure.step import training_step
+
+__all__ = [
+    "Device",
+    "Measurement",
+    "SmallGPT",
+    "SmallLlama",
+    "device",
+    "device_name",
+    "freeze_and_adapt",
+    "gradient_norms",
+    "learning_rate_sweep",
+    "small_gpt",
+    "training_step",
+]

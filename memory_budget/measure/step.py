@@ -1,0 +1,154 @@
+"""One training step, run and measured."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from memory_budget.measure.devices import Device, device
+from memory_budget.measure.measurement import Measurement
+from memory_budget.measure.meters import Meter, meter_for
+from memory_budget.measure.optimizers import make_optimizer
+from memory_budget.measure.small_gpt import small_gpt
+
+RECIPES = ("fp32", "mixed", "autocast", "autocast-accumulate", "no-master", "pure-bf16")
+HALF_WEIGHTS = ("mixed", "no-master", "pure-bf16")
+
+Batch = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
+LossFunction = Callable[[nn.Module, Any], Tensor]
+
+
+def example_batch(vocabulary: int, batch: int, sequence: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Draw token ids and the ids that follow them: two int64 tensors of shape (batch, sequence)."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(vocabulary, (batch, sequence + 1), generator=generator)
+    return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+
+
+def loss_of(model: nn.Module, data: Any) -> Tensor:
+    """Call the model on the batch and find the loss in what it gives back.
+
+    A dict goes in by name, a tuple or list by place; a loss is a scalar tensor, or an output's `.loss`.
+    Raises ValueError when there is neither.
+    """
+    output = model(**data) if isinstance(data, Mapping) else model(*data) if is_sequence(data) else model(data)
+    loss = output["loss"] if isinstance(output, Mapping) else getattr(output, "loss", output)
+    if not isinstance(loss, Tensor) or loss.ndim:
+        raise ValueError("the model gave no scalar loss: pass loss=function(model, batch)")
+    return loss
+
+
+def is_sequence(data: Any) -> bool:
+    """Tell whether a batch is given by place."""
+    return isinstance(data, Sequence)
+
+
+def move(data: Any, to: torch.device) -> Any:
+    """Copy a batch of tensors to a device."""
+    if isinstance(data, Tensor):
+        return data.to(to)
+    if isinstance(data, Mapping):
+        return {name: move(value, to) for name, value in data.items()}
+    return type(data)(move(value, to) for value in data)
+
+
+def training_step(
+    model: nn.Module | None = None,
+    optimizer: str | torch.optim.Optimizer | Callable[[list[Tensor]], torch.optim.Optimizer] = "adamw",
+    batch: int | Batch = 4,
+    sequence: int = 64,
+    device: str | Device | None = None,
+    recipe: str = "fp32",
+    implementation: str | None = None,
+    micro_batches: int | None = None,
+    set_to_none: bool = True,
+    loss: LossFunction = loss_of,
+) -> Measurement:
+    """Run two training steps of any module and measure them; the second is the one told by moment.
+
+    `model` None is the course's small GPT. `batch` is a number of sequences of `sequence` tokens for a model
+    that knows its `shape` (SmallGPT, SmallLlama), else a tensor, tuple or dict of tensors for `model`;
+    `loss(model, batch)` gives the scalar to differentiate. The model is trained in place (and cast in place
+    for a 16-bit recipe). Raises ValueError for what is not offered, RuntimeError when memory runs out.
+    """
+    check_recipe(recipe)
+    model = small_gpt() if model is None else model
+    place = choose(device)
+    data = batch_for(model, batch, sequence)
+    count = (2 if recipe == "autocast-accumulate" else 1) if micro_batches is None else micro_batches
+    try:
+        return _measured(
+            model, optimizer, data, place, recipe, implementation, count, set_to_none, loss
+        )
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        if "out of memory" not in str(error).lower():
+            raise
+        raise RuntimeError(f"{place.name} ran out of memory: take a smaller batch, sequence or model") from None
+
+
+def check_recipe(recipe: str) -> None:
+    """Raise ValueError unless a step can be run in this recipe."""
+    if recipe not in RECIPES:
+        raise ValueError(f"recipe is {recipe!r}: measured are {', '.join(RECIPES)}")
+
+
+def choose(wanted: str | Device | None) -> Device:
+    """Take a device that was given, or find the one asked for by kind."""
+    return wanted if isinstance(wanted, Device) else device(wanted)
+
+
+def batch_for(model: nn.Module, batch: int | Batch, sequence: int) -> Batch:
+    """Make an example batch where a number was given; ValueError when the model does not tell its shape."""
+    if not isinstance(batch, int):
+        return batch
+    shape = getattr(model, "shape", None)
+    if shape is None:
+        raise ValueError("pass batch as tensors: only SmallGPT and SmallLlama can make their own")
+    if batch < 1 or sequence < 1 or (shape.context and sequence > shape.context):
+        limit = f"1 to {shape.context}" if shape.context else "1 or more"
+        raise ValueError(f"batch is {batch}, sequence {sequence}: batch is 1 or more, sequence {limit}")
+    return example_batch(shape.vocabulary, batch, sequence)
+
+
+def _measured(model, optimizer, data, place, recipe, implementation, count, set_to_none, loss) -> Measurement:
+    meter = meter_for(place)
+    meter.begin()
+    model.to(place.torch_device)
+    if recipe in HALF_WEIGHTS:
+        model.to(torch.bfloat16)
+    stepper = _optimizer(optimizer, model, recipe, implementation)
+    data = move(data, place.torch_device)
+    gc.collect()
+    with meter.watching(model, stepper, data):
+        for step in (1, 2):
+            _one_step(model, stepper, data, place, recipe, count, set_to_none, loss, meter, step)
+    return meter.measurement()
+
+
+def _optimizer(optimizer, model, recipe, implementation) -> torch.optim.Optimizer:
+    if isinstance(optimizer, str):
+        return make_optimizer(optimizer, model, recipe, implementation)
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return optimizer
+    return optimizer([p for p in model.parameters() if p.requires_grad])
+
+
+def _one_step(model, optimizer, data, place, recipe, count, set_to_none, loss, meter: Meter, step) -> None:
+    half = torch.autocast(place.kind, torch.bfloat16) if recipe.startswith("autocast") else nullcontext()
+    for _ in range(count):
+        meter.phase(step, "forward")
+        with half:
+            value = loss(model, data)
+        meter.phase(step, "backward")
+        value.backward()
+        del value
+    meter.phase(step, "step")
+    optimizer.step()
+    meter.phase(step, "after step")
+    optimizer.zero_grad(set_to_none=set_to_none)
+    meter.phase(step, "end")
