@@ -1,6 +1,6 @@
 """What does one parameter keep, in each regime that people mean by "training in 16 bit"?
 
-The answers differ between 8 and 20 bytes because each tool keeps other tensors; ../README has the table."""
+The answers differ between 8 and 20 bytes because each tool keeps other tensors; the README beside this file has the table."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from memory_budget.optimizers import optimizer_named
 class Recipe:
     """One regime: the bytes of each tensor that a trainable and a frozen parameter keep.
 
+    `gradient_copy_bytes` is the part of `gradient_bytes` that is a second, fp32 copy of the gradients.
     `moment_bytes` is the width of one value of the optimizer's state (as many values as the optimizer keeps).
     `cast_bytes` are 16-bit copies made for the matrix products of a step; `cast_with_gradients` says whether
     they are alive at the same time as all gradients. `gradients_at_start` says whether the gradients are one
@@ -30,6 +31,7 @@ class Recipe:
     why: str
     who: str
     peak: str
+    gradient_copy_bytes: int = 0
     cast_bytes: int = 0
     cast_with_gradients: bool = False
     gradients_at_start: bool = False
@@ -91,7 +93,7 @@ _ALL = (
     ),
     Recipe(
         name="fp16-both-gradients", label="fp16, both gradients", weight_bytes=2, gradient_bytes=6,
-        master_bytes=4, moment_bytes=4, frozen_bytes=2, compute_bytes=2,
+        master_bytes=4, moment_bytes=4, frozen_bytes=2, compute_bytes=2, gradient_copy_bytes=4,
         why="The 16-bit gradients of backward and their fp32 copies for the step are alive together.",
         who="Megatron-LM with fp16, DeepSpeed ZeRO-2 on one GPU, nanotron with fp32 accumulation",
         peak="before and inside the step, when the fp32 copies exist",
