@@ -1,0 +1,153 @@
+"""Which lessons there are: the notebook that JupyterLab opens on, and the README's table, both from the lessons."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nbformat.notebooknode import NotebookNode
+
+from autograder import cells as made
+from autograder.course import Course, course
+
+BEGIN, END = "<!-- lessons: begin -->", "<!-- lessons: end -->"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What the index says of one lesson; `path` is relative to lessons/."""
+
+    id: str
+    title: str
+    minutes: int
+    after: tuple[str, ...]
+    gpu: str
+    questions: int
+    path: str
+
+    @property
+    def number(self) -> str:
+        """The number a reader calls it by."""
+        return number(self.id)
+
+
+def number(lesson: str) -> str:
+    """lesson-06 is called lesson 6."""
+    return lesson.split("-")[-1].lstrip("0") or lesson
+
+
+def lessons(here: Course) -> list[Lesson]:
+    """What every lesson's source says of itself, in order; a lesson without a readable notebook is left out."""
+    return [found for lesson in here.lesson_ids() if (found := _lesson(here, lesson))]
+
+
+def _lesson(here: Course, lesson: str) -> Lesson | None:
+    try:
+        path = here.source_notebook(lesson)
+    except ValueError:
+        return None
+    notebook = made.read(path)
+    about = made.lesson_about(notebook)
+    names = {made.question_name(cell) for cell in notebook.cells if made.is_graded(cell)}
+    return Lesson(
+        id=lesson,
+        title=about.get("title", lesson),
+        minutes=about.get("minutes", 0),
+        after=tuple(about.get("after", ())),
+        gpu=about.get("gpu", ""),
+        questions=len(names),
+        path=f"{lesson}/{path.name}",
+    )
+
+
+def table(here: Course, folder: str = "") -> str:
+    """The lessons as a markdown table; `folder` goes before each link (README: "lessons/")."""
+    found = lessons(here)
+    known = {lesson.id: lesson for lesson in found}
+    head = "| lesson | questions | minutes | after | GPU |\n| --- | ---: | ---: | --- | --- |"
+    return "\n".join([head, *(_row(lesson, known, folder) for lesson in found)])
+
+
+def _row(lesson: Lesson, known: dict[str, Lesson], folder: str) -> str:
+    before = [
+        f"[{number(other)}]({folder}{known[other].path})" if other in known else number(other)
+        for other in lesson.after
+    ]
+    title = f"[{lesson.number}. {lesson.title}]({folder}{lesson.path})"
+    return f"| {title} | {lesson.questions} | {lesson.minutes} | {', '.join(before) or '-'} | {lesson.gpu} |"
+
+
+def notebook(here: Course) -> NotebookNode:
+    """The index as a notebook: the table, and one line that shows the learner's own progress."""
+    words = (
+        " The words in bold are in the [glossary](glossary.md)."
+        if (here.source / "glossary.md").exists()
+        else ""
+    )
+    intro = (
+        "# Memory Budget\n\nHow much memory does it take to train a language model, and why? "
+        f"Open a lesson by its link and work through it from top to end.{words}\n\n{table(here)}"
+    )
+    unknown = sorted(
+        {number(o) for x in lessons(here) for o in x.after} - {x.number for x in lessons(here)}, key=int
+    )
+    if unknown:
+        intro += f"\n\nLessons that are named without a link ({', '.join(unknown)}) are still to be written."
+    cells = [
+        made.markdown(intro, "lessons"),
+        made.markdown(
+            "## How far you are\n\nRun the cell below (Shift+Enter): it shows the questions you have right so far in "
+            "each lesson. The count lives in a file of yours on this computer, and no grade depends on it.",
+            "how-far-you-are",
+        ),
+        made.code("from autograder.index import my_progress; my_progress()", "progress"),
+    ]
+    index = made.notebook(cells, lesson="index", title="Memory Budget", minutes=0, after=[], gpu="")
+    del index.metadata["memory_budget"]
+    return index
+
+
+def with_table(readme: str, here: Course) -> str:
+    """The README's text with its table of lessons made anew between the two marks; ValueError when one is missing."""
+    pattern = re.compile(f"({re.escape(BEGIN)}).*?({re.escape(END)})", re.S)
+    if not pattern.search(readme):
+        raise ValueError(f"the README has no {BEGIN} ... {END}")
+    return pattern.sub(lambda found: f"{found[1]}\n{table(here, 'lessons/')}\n{found[2]}", readme)
+
+
+class my_progress:
+    """What the learner has right so far, a line a lesson: shown as a table, or as plain text."""
+
+    def __init__(self) -> None:
+        from autograder import progress, questions
+
+        self.rows = [(number(lesson), *progress.right_so_far(lesson)) for lesson in questions.lessons()]
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"Lesson {lesson}: {right} of {there} right so far" for lesson, right, there in self.rows
+        )
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><td style="text-align:left">Lesson {lesson}</td><td><progress value="{right}" max="{there}" '
+            f'aria-label="{right} of {there} right"></progress></td><td>{right} of {there} right so far</td></tr>'
+            for lesson, right, there in self.rows
+        )
+        return f"<table>{rows}</table>"
+
+
+def main() -> int:
+    """Write lessons/index.ipynb and the README's table of lessons; returns 0."""
+    here = course()
+    here.lessons.mkdir(exist_ok=True)
+    made.save(notebook(here), here.lessons / "index.ipynb")
+    readme = here.root / "README.md"
+    if readme.is_file():
+        text = readme.read_text(encoding="utf-8")
+        readme.write_text(with_table(text, here), encoding="utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,73 @@
+"""Which lines of a notebook are solution markers, and which only look as if someone meant one.
+
+nbgrader releases a solution whose marker has a typo without a word, so whatever resembles a marker is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+
+from autograder.cells import BEGIN, END
+
+_MEANT = ("begin", "end", "start", "stop")
+_WHAT = ("solution", "solutions", "hiddentests", "hiddentest", "markscheme", "answer", "answers")
+TARGETS = tuple(a + b for a in _MEANT for b in _WHAT) + tuple(b + a for a in _MEANT for b in _WHAT)
+_NBGRADER = tuple(a + b for a in ("begin", "end") for b in ("solution", "hiddentests", "markscheme"))
+# A short comment made of one of these words alone marks something that is meant to be cut out.
+_ALONE = ("solution", "solutions", "hiddentest", "hiddentests", "markscheme", "answerkey")
+ALIKE = 0.8
+ALIKE_IN_PROSE = 0.9
+
+
+def marker(line: str) -> str | None:
+    """ "begin" or "end" when `line` is exactly one of our two markers (indented or not), else None."""
+    return {BEGIN: "begin", END: "end"}.get(line.strip())
+
+
+def resembles_marker(line: str) -> bool:
+    """Whether `line` is, or looks like a slip in typing, a marker of nbgrader: any case, spacing or spelling."""
+    plain = unicodedata.normalize("NFKC", line).casefold()
+    words = re.findall(r"[^\W\d_]+", plain.replace("_", " "))
+    if not words:
+        return False
+    looks_marked = re.match(r"\s*(#|=|<!|//|%|\*{3}|-{2})", line) is not None
+    if looks_marked and "".join(words) in _ALONE:
+        return True
+    if len(words) <= 5 and (looks_marked or line.strip().isupper()):
+        return any(_alike(part, TARGETS) >= ALIKE for part in _runs(words))
+    return any(_alike(part, _NBGRADER) >= ALIKE_IN_PROSE for part in _runs(words, exact=True))
+
+
+def _runs(words: list[str], exact: bool = False) -> Iterator[str]:
+    """Neighbouring words joined: a marker may have been typed with a space too many or too few."""
+    longest = 3 if exact else 4
+    for start in range(len(words)):
+        for count in range(1, longest + 1):
+            if start + count <= len(words):
+                yield "".join(words[start : start + count])
+
+
+def _alike(text: str, targets: tuple[str, ...]) -> float:
+    if not 8 <= len(text) <= 20:
+        return 0.0
+    return max(SequenceMatcher(None, text, target, autojunk=False).ratio() for target in targets)
+
+
+def split_region(source: str) -> tuple[str, str, str]:
+    """What stands before, inside and after the one solution region of a cell.
+
+    ValueError says what is wrong with the markers: none, more than one, or in the wrong order.
+    """
+    lines = source.split("\n")
+    marks = [(kind, at) for at, line in enumerate(lines) if (kind := marker(line))]
+    kinds = [kind for kind, _ in marks]
+    if kinds != ["begin", "end"]:
+        found = ", ".join(f"{kind} (line {at + 1})" for kind, at in marks) or "no markers"
+        raise ValueError(f"needs {BEGIN} and {END} once each, in this order; found {found}")
+    (_, begin), (_, end) = marks
+    parts = lines[:begin], lines[begin + 1 : end], lines[end + 1 :]
+    before, inside, after = ("\n".join(part) for part in parts)
+    return before, inside, after

@@ -1,0 +1,111 @@
+"""Which files a new lesson begins with: a notebook with every section, and a bank with one question of each need."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+
+from nbformat.notebooknode import NotebookNode
+
+from autograder import cells as made
+from autograder.course import Course, course
+
+NAME = re.compile(r"lesson-(\d\d)")
+
+BANK = '''"""The questions of lesson {number}: {title}."""
+
+from autograder.kinds import Number, Slip
+
+QUESTIONS = [
+    Number(
+        name="example_{number_word}_gb",
+        points=1,
+        prompt="the weights of a 1B model in 2 bytes each",
+        right=2.0,
+        unit="GB",
+        praise="Two bytes for each of 10^9 parameters. (An example: put your own question in its place.)",
+        slips=(
+            Slip(
+                name="fp32",
+                value=4.0,
+                how="4 bytes for each parameter",
+                message="That is what 4 bytes a parameter would take. How many bytes does a value in 16 bits have?",
+            ),
+        ),
+    ),
+]
+'''
+
+
+def new_lesson(here: Course, lesson: str, title: str, slug: str | None = None) -> list[str]:
+    """Lay a lesson's notebook and question bank; returns their paths. ValueError when the name is bad or taken."""
+    match = NAME.fullmatch(lesson)
+    if not match:
+        raise ValueError(f"a lesson is named lesson-NN, such as lesson-07, not {lesson!r}")
+    if not title.strip() or "\n" in title:
+        raise ValueError("a lesson needs a TITLE of one line")
+    slug = slug or re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", slug):
+        raise ValueError(
+            f"the notebook's name is made of a-z, 0-9 and hyphens, not {slug!r}; give one with --slug"
+        )
+    notebook = here.source / lesson / f"{slug}.ipynb"
+    bank = here.questions / f"lesson_{match[1]}.py"
+    for taken in (here.source / lesson, bank):
+        if taken.exists() and (taken.is_file() or any(taken.iterdir())):
+            raise ValueError(f"{taken.relative_to(here.root)} is there already")
+    bank.parent.mkdir(parents=True, exist_ok=True)
+    text = BANK.format(
+        number=int(match[1]), number_word=match[1], title=title.replace("\\", "").replace('"', "'")
+    )
+    bank.write_text(text, encoding="utf-8", newline="\n")
+    made.save(template(lesson, title), notebook)
+    return [str(path.relative_to(here.root)) for path in (notebook, bank)]
+
+
+def template(lesson: str, title: str) -> NotebookNode:
+    """A source notebook with every section of a lesson and one worked example of a question."""
+    name = f"example_{lesson.split('-')[1]}_gb"
+    cells = [
+        made.markdown(f"# {title}\n\nThe question this lesson answers, and why it matters, in two or three sentences."
+                      "\n\n30 minutes · after lesson ... · no GPU needed · primary source ...", "title"),
+        made.markdown("## Warm-up\n\nThree short questions about earlier lessons, answered before anything is read. "
+                      "How many GB do the weights of a 1B model take in 16 bits? Write the number.", "warm-up"),
+        made.code("from autograder import check", "setup"),
+        made.markdown("The sum is parameters times bytes for each.\n\n<details><summary>Hint 1</summary>\n\n"
+                      "How many bytes do 16 bits make?\n\n</details>", f"{name}-task"),
+        [made.answer(name, f"{name} = 1e9 * 2 / 1e9", comment="GB"), made.check(name, points=1)],
+        made.markdown("What we saw, with the number.", f"{name}-seen"),
+        made.markdown("## Know this\n\nGuess, compute, look, say what we saw, exercise. What to look for in the next "
+                      "cell comes in the sentence before it.", "know-this"),
+        made.code("from memory_budget.units import bytes_text\n\nbytes_text(7 * 10**9)", "know-this-look"),
+        made.markdown("## What that means\n\nWhat follows from it: move this, watch that, and what it comes to.",
+                      "what-that-means"),
+        made.markdown("## Practice\n\nQuestions over all of it.", "practice"),
+        made.markdown("## Real-world reps\n\n- [ ] Measure it on your own device.", "reps"),
+        made.markdown("## Going further\n\nPapers with their arXiv numbers, and the next lesson.", "going-further"),
+        made.markdown("## Not landing?\n\nReread the source, look a word up in the [glossary](../glossary.md), or open an "
+                      "issue and say where you were stuck.", "not-landing"),
+    ]  # fmt: skip
+    return made.notebook(cells, lesson=lesson, title=title, minutes=30, after=[], gpu="not needed")
+
+
+def main(lesson: str, title: str | None = None, slug: str | None = None) -> int:
+    """Lay the files of a new lesson and say what comes next; returns 0, or 1 with one line on what is wrong."""
+    try:
+        laid = new_lesson(course(), lesson, title or "", slug)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print("Laid " + " and ".join(laid))
+    print(f"Edit both, then: make build LESSON={lesson}  (CONTRIBUTING.md goes through it step by step)")
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m autograder.new_lesson", description=__doc__)
+    parser.add_argument("lesson")
+    parser.add_argument("--title")
+    parser.add_argument("--slug")
+    sys.exit(main(**vars(parser.parse_args())))
