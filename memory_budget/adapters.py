@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memory_budget.architectures import TensorShape, TotalOnly, Transformer, architecture
+from memory_budget.architectures import TotalOnly, Transformer, architecture
+from memory_budget.tensors import TensorShape
 
 DEFAULT_TARGETS = ("q_proj", "v_proj")
 
@@ -27,7 +28,7 @@ _GROUPS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """A precision in which frozen weights are kept: `bits` for each weight of a hidden matrix, constants included.
+    """A precision of frozen weights: `bits` for each weight of a hidden matrix, constants included.
 
     Only the matrices inside the layers are quantised; embeddings, head, norms and biases stay in 16 bit."""
 
@@ -52,7 +53,8 @@ BASES: dict[str, Base] = {
             why="4 bits each and one fp32 constant for 64 of them (arXiv 2305.14314, section 3)",
         ),
         Base(
-            name="nf4-dq", label="NF4, double quantisation", bits=4 + 8 / 64 + 32 / (64 * 256), quantised=True,
+            name="nf4-dq", label="NF4, double quantisation", bits=4 + 8 / 64 + 32 / (64 * 256),
+            quantised=True,
             why="4 bits each, 8-bit constants for 64 of them, fp32 ones for 256 of those (same source)",
         ),
     )
@@ -93,7 +95,7 @@ def frozen_tensor_bytes(tensor: TensorShape, base: str | Base, other_bytes: int 
 
 
 def base_bytes(model: str | Transformer | TotalOnly, base: str | Base, other_bytes: int = 2) -> int:
-    """Bytes of a whole frozen model in this precision; a model known by total only is all counted as matrices."""
+    """Bytes of a whole frozen model in this precision; without shapes, all of it counts as matrices."""
     model = architecture(model)
     if isinstance(model, TotalOnly):
         return matrix_bytes(model.parameters, base)
@@ -211,7 +213,7 @@ def lora_tensors(matrix: Matrix, rank: int) -> tuple[TensorShape, TensorShape]:
 def lora_parameters(
     model: str | Transformer, rank: int, targets: Iterable[str] | str = DEFAULT_TARGETS
 ) -> int:
-    """How many parameters LoRA trains: rank x (d_in + d_out) for each chosen matrix (arXiv 2106.09685, 4.1)."""
+    """How many parameters LoRA trains: rank x (d_in + d_out) a matrix (arXiv 2106.09685, section 4.1)."""
     chosen = target_matrices(model, targets)
     check_rank(rank, chosen)
     return sum(matrix.repeat * rank * (matrix.d_in + matrix.d_out) for matrix in chosen)

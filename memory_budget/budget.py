@@ -115,8 +115,9 @@ class Budget:
 
     @cached_property
     def peak_moment(self) -> str:
-        """The moment that holds most; the earlier one if two hold the same."""
-        return max(self.moments, key=lambda moment: sum(self.moments[moment].values()))
+        """The moment that holds most; `before step` if it holds as much as another, else the earlier one."""
+        order = sorted(self.moments, key=lambda moment: moment != "before step")
+        return max(order, key=lambda moment: sum(self.moments[moment].values()))
 
     @cached_property
     def peak_bytes(self) -> int:
@@ -263,6 +264,20 @@ def _kept(setup: Setup) -> inventory.Kept:
     return inventory.kept_without_shapes(trainable=trainable, frozen=frozen, **common)
 
 
+def _check_kept(setup: Setup, kept: inventory.Kept) -> None:
+    """Raise ValueError for a set-up that trains nothing, or quantises where nothing is frozen."""
+    if not kept.trainable:
+        optimizer = optimizer_named(setup.optimizer).label
+        raise ValueError(
+            f"{optimizer} has nothing to train: trainable must be a share above 0, a count of 1 or more, or 'all'"
+        )
+    if setup.base is not None and not kept.frozen:
+        raise ValueError(
+            f"base {setup.base} is for frozen weights and everything is trained: choose lora_rank, last_layers "
+            "or a smaller trainable part"
+        )
+
+
 def _activation_bytes(setup: Setup) -> int:
     """Placeholder: the layer formula of arXiv 2205.05198, equation 2, and 16-bit or fp32 logits."""
     if not setup.batch:
@@ -279,9 +294,7 @@ def _activation_bytes(setup: Setup) -> int:
 def predict(setup: Setup) -> Budget:
     """What the set-up takes on one device: bytes by class and by moment of a step, in under a millisecond."""
     kept = _kept(setup)
-    if not kept.trainable:
-        if setup.optimizer != "adamw":
-            raise ValueError(f"{setup.optimizer} needs a trainable parameter: trainable is {setup.trainable!r}")
+    _check_kept(setup, kept)
     shared = setup.gpus if setup.zero else 1
     offloaded = _offloaded(setup)
 

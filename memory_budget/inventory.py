@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from memory_budget import adapters
-from memory_budget.architectures import TensorShape, Transformer
+from memory_budget.architectures import Transformer
 from memory_budget.optimizers import Optimizer
 from memory_budget.recipes import Recipe
+from memory_budget.tensors import Block, TensorShape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ def stages(
     return tuple(found)
 
 
-def _last_only(part: str, block, last_layers: int, is_end: bool) -> list[Stage]:
+def _last_only(part: str, block: Block, last_layers: int, is_end: bool) -> list[Stage]:
     trained = min(last_layers, block.repeat) if part == "layer" and is_end else 0
     split = (
         Stage(part=part, repeat=block.repeat - trained, trainable=(), frozen=block.tensors),

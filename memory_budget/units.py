@@ -41,11 +41,9 @@ def bytes_text(n: float) -> str:
 
 def both_text(n: float) -> str:
     """`n` bytes in GB and in GiB, as in `14.0 GB (13.04 GiB)`: for what a device or a tool reports."""
-    for decimal, binary, scale, binary_scale in (("GB", "GiB", GB, GiB), ("MB", "MiB", MB, MiB)):
-        if abs(n) >= scale:
-            break
-    text = f"{n / scale:,.2f}"
-    return f"{text.removesuffix('0')} {decimal} ({n / binary_scale:,.2f} {binary})"
+    unit, scale, binary_scale = ("G", GB, GiB) if abs(n) >= GB else ("M", MB, MiB)
+    decimal = f"{n / scale:,.2f}".removesuffix("0")
+    return f"{decimal} {unit}B ({n / binary_scale:,.2f} {unit}iB)"
 
 
 def count_text(n: float) -> str:
