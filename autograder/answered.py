@@ -1,4 +1,4 @@
-"""What a source notebook looks like when it is answered: no markers, no stubs, and the same outputs each time."""
+"""What a source notebook looks like when answered: no markers, no stubs, the same outputs each time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RESTLESS = (
 
 
 def answered(source: NotebookNode) -> NotebookNode:
-    """The source with every question answered: solutions kept; markers, stubs and nbgrader's metadata dropped."""
+    """The source with every question answered: solutions kept; markers, stubs, nbgrader metadata dropped."""
     notebook = copy.deepcopy(source)
     for cell in notebook.cells:
         if made.is_answer(cell):
@@ -95,13 +95,8 @@ def _joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """Neighbouring pieces of one stream as one: where they break depends on timing."""
     joined: list[NotebookNode] = []
     for output in outputs:
-        last = joined[-1] if joined else None
-        if (
-            last
-            and output.output_type == "stream"
-            and last.output_type == "stream"
-            and last.name == output.name
-        ):
+        last = joined[-1] if joined else {}
+        if output.output_type == last.get("output_type") == "stream" and last.name == output.name:
             last.text += output.text
         else:
             joined.append(output)

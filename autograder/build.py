@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nbformat.notebooknode import NotebookNode
 
@@ -22,8 +23,9 @@ from autograder import cells as made
 from autograder.course import Course, course
 from autograder.fault import BuildStopped, Fault
 from autograder.lint import by_hand, lesson_files, lint, lint_files, lint_source_root
-from autograder.rehearsal import Rehearsal, rehearse
-from autograder.release import release
+
+if TYPE_CHECKING:
+    from autograder.rehearsal import Rehearsal
 
 TEXT_FILES = (".svg", ".csv", ".json", ".txt")
 
@@ -41,10 +43,12 @@ def main(lessons: list[str] | None = None, force: bool = False) -> int:
     return 0
 
 
-def build(
-    here: Course, lessons: list[str] | None = None, *, force: bool = False, say=lambda text, end="\n": None
-):
-    """Make the lessons named (or all) of the course; BuildStopped with every fault when one stops it."""
+def build(here: Course, lessons: list[str] | None = None, *, force: bool = False, say=None) -> None:
+    """Make the lessons named (or all) of the course; BuildStopped with every fault when one stops it.
+
+    `say(text, end)` is told how far it is; what ends in a carriage return will be written over.
+    """
+    say = say or _silent
     chosen = _chosen(here, lessons)
     work = here.root / "build"
     work.mkdir(exist_ok=True)
@@ -81,6 +85,8 @@ def _chosen(here: Course, lessons: list[str] | None) -> list[str]:
 
 def make_lesson(here: Course, lesson: str, staged: Path, say) -> list[Fault]:
     """Make one lesson under `staged`; returns every fault found on the way."""
+    from autograder.release import release  # here: nbgrader takes seconds to import
+
     faults = source_faults(here, lesson)
     if any(fault.stops for fault in faults):
         return faults
@@ -121,16 +127,17 @@ def load_bank(here: Course, lesson: str) -> dict:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
+        questions = list(module.QUESTIONS)
     except Exception as error:
         raise ValueError(f"{path.name} cannot be read: {type(error).__name__}: {error}") from error
-    bank = {question.name: question for question in module.QUESTIONS}
-    if len(bank) != len(module.QUESTIONS):
+    bank = {question.name: question for question in questions}
+    if len(bank) != len(questions):
         raise ValueError(f"{path.name} names a question twice")
     return bank
 
 
 def solution_faults(solved: Rehearsal, bank: dict, where: str) -> list[Fault]:
-    """Where the solution raises, or earns less than full marks, or leaves a widget that shows nothing later."""
+    """Where the solution raises, earns less than full marks, or leaves a widget that shows nothing later."""
     if solved.stopped_at:
         return [Fault(where=where, cell=solved.stopped_at, says=f"the solution {solved.error}")]
     bare = answered.widget_without_picture(answered.steady(solved.notebook))
@@ -167,7 +174,7 @@ def released_faults(
 
 
 def is_right(question, value: object) -> bool:
-    """Whether the question bank takes `value`, or a part of it, for right; False for what is no such answer."""
+    """Whether the question bank takes `value` for right; False for what is no such answer."""
     requests = question.requests(random.Random(0))
     if by_hand(question) or [type(request) for request in requests] != [wire.Value]:
         return False
@@ -187,6 +194,8 @@ def blank_faults(tried: Rehearsal, where: str) -> list[Fault]:
 
 def _rehearse(here: Course, lesson: str, notebook: NotebookNode, bank: dict, what: str, say) -> Rehearsal:
     """Run the notebook in a throw-away folder that holds the lesson's own files."""
+    from autograder.rehearsal import rehearse
+
     with tempfile.TemporaryDirectory() as scratch:
         _copy_files(here.source / lesson, Path(scratch))
         step = lambda done, of: say(f"{what}, {done} of {of} cells", end="\r" if done < of else "\n")  # noqa: E731
@@ -217,7 +226,7 @@ def _make_shared(here: Course, staged: Path) -> None:
 
 
 def _put_in_place(here: Course, staged: Path, *, whole: bool) -> None:
-    """Move what was made to where it belongs, each folder by one rename; a whole build drops what has no source."""
+    """Move what was made to its place, each folder by one rename; a whole build drops what has no source."""
     old = staged / "old"
     old.mkdir()
     for kind in (here.lessons, here.solutions):
@@ -236,15 +245,10 @@ def _put_in_place(here: Course, staged: Path, *, whole: bool) -> None:
 def stamp(here: Course, lesson: str) -> str:
     """A digest of all that a lesson is made from and of what was made: equal means nothing to do."""
     package = Path(__file__).parents[1]
-    question_file = here.questions / f"{lesson.replace('-', '_')}.py"
-    paths = [
-        p for folder in ("memory_budget", "autograder") for p in sorted((package / folder).rglob("*.py"))
-    ]
+    code = [p for part in ("memory_budget", "autograder") for p in sorted((package / part).rglob("*.py"))]
     # other lessons' questions change nothing here
-    paths = [p for p in paths if not p.name.startswith("lesson_")] + [
-        question_file,
-        here.root / "constraints.txt",
-    ]
+    paths = [p for p in code if not p.name.startswith("lesson_")]
+    paths += [here.questions / f"{lesson.replace('-', '_')}.py", here.root / "constraints.txt"]
     for kind in (here.source, here.lessons, here.solutions):
         paths += lesson_files(kind / lesson) if (kind / lesson).is_dir() else [kind / lesson]
     digest = hashlib.sha256(sys.version.encode())
@@ -259,6 +263,10 @@ def _stamps(work: Path) -> dict[str, str]:
         return json.loads((work / "stamps.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+
+
+def _silent(text: str, end: str = "\n") -> None:
+    """Tell nobody."""
 
 
 def _say(text: str, end: str = "\n") -> None:

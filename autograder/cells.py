@@ -58,7 +58,7 @@ def check(name: str, points: float | None = None) -> NotebookNode:
 
 
 def written(name: str, solution: str, points: float | None = None) -> list[NotebookNode]:
-    """The two cells of a question in words: the learner's text, read by a human, and a check of its key ideas."""
+    """The two cells of a question in words: the text, read by a human, and a check of its key ideas."""
     lines = solution.strip("\n")
     filled = f'{name} = """\n{lines}\n"""'
     text = code(f'{name} = """\n\n"""\n{region(filled)}', name)

@@ -49,6 +49,6 @@ class Course:
 
 
 def course(root: Path | str | None = None) -> Course:
-    """The course at `root`; by default the one named in MEMORY_BUDGET_COURSE, else the one this file is in."""
+    """The course at `root`; by default the one MEMORY_BUDGET_COURSE names, else the one this file is in."""
     chosen = root or os.environ.get("MEMORY_BUDGET_COURSE") or Path(__file__).parents[1]
     return Course(root=Path(chosen).resolve())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One thing wrong: the notebook or file, the cell (its id, or "" for the whole), and one line that says what."""
+    """One thing wrong: the file, the cell (its id, "" for the whole), and one line that says what."""
 
     where: str
     cell: str = ""

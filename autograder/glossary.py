@@ -1,10 +1,10 @@
-"""What the course's words mean: the glossary's source, its made form, and whether lessons and glossary agree.
+"""What the course's words mean: the glossary's source, its made form, and whether the lessons agree with it.
 
-The rule. `source/glossary.md` holds `# Glossary`, an introduction, and one `## term` per entry, with an optional
-line `Also: other spelling, another` and one or two sentences. A lesson sets a term in bold where it first needs it,
-as a link: `[**first moment**](../glossary.md#first-moment)`. What follows `#` is the term in lower case with one
-hyphen for everything that is neither a letter nor a digit. JupyterLab opens that link as rendered text at the
-entry, and GitHub does too. Bold in a lesson's prose is for terms alone.
+The rule. `source/glossary.md` holds `# Glossary`, an introduction, and one `## term` per entry, with an
+optional line `Also: other spelling, another` and one or two sentences. A lesson sets a term in bold where it
+first needs it, as a link: `[**first moment**](../glossary.md#first-moment)`. What follows `#` is the term in
+lower case with one hyphen for everything that is neither a letter nor a digit. JupyterLab opens that link as
+rendered text at the entry, and GitHub does too. Bold in a lesson's prose is for terms alone.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def loose_bold(source: str) -> Iterator[str]:
 
 
 def faults(here: Course, lessons: list[str]) -> list[Fault]:
-    """Bold words without an entry, links that lead nowhere, malformed entries; warns of entries nobody uses."""
+    """Bold words without an entry, links that lead nowhere, malformed entries."""
     try:
         _, entries = read(here)
     except ValueError as error:
@@ -136,7 +136,7 @@ def unused(here: Course) -> list[str]:
 
 
 def render(here: Course) -> str:
-    """The glossary as learners open it: sorted, each entry with the lessons that use it; "" without entries."""
+    """The glossary as learners open it: sorted, each entry with its lessons; "" when empty."""
     introduction, entries = read(here)
     if not entries:
         return ""

@@ -1,4 +1,4 @@
-"""Which lessons there are: the notebook that JupyterLab opens on, and the README's table, both from the lessons."""
+"""Which lessons there are: the notebook that JupyterLab opens on, and the README's table of lessons."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def number(lesson: str) -> str:
 
 
 def lessons(here: Course) -> list[Lesson]:
-    """What every lesson's source says of itself, in order; a lesson without a readable notebook is left out."""
+    """What every lesson's source says of itself, in order; a lesson without a notebook is left out."""
     return [found for lesson in here.lesson_ids() if (found := _lesson(here, lesson))]
 
 
@@ -79,36 +79,48 @@ def _row(lesson: Lesson, known: dict[str, Lesson], folder: str) -> str:
 
 def notebook(here: Course) -> NotebookNode:
     """The index as a notebook: the table, and one line that shows the learner's own progress."""
-    words = (
-        " The words in bold are in the [glossary](glossary.md)."
-        if (here.source / "glossary.md").exists()
-        else ""
+    index = made.notebook(
+        [
+            made.markdown(_introduction(here), "lessons"),
+            made.markdown(_PROGRESS, "how-far-you-are"),
+            made.code("from autograder.index import my_progress\n\nmy_progress()", "progress"),
+        ],
+        lesson="index",
+        title="Memory Budget",
+        minutes=0,
+        after=[],
+        gpu="",
     )
-    intro = (
-        "# Memory Budget\n\nHow much memory does it take to train a language model, and why? "
-        f"Open a lesson by its link and work through it from top to end.{words}\n\n{table(here)}"
-    )
-    unknown = sorted(
-        {number(o) for x in lessons(here) for o in x.after} - {x.number for x in lessons(here)}, key=int
-    )
-    if unknown:
-        intro += f"\n\nLessons that are named without a link ({', '.join(unknown)}) are still to be written."
-    cells = [
-        made.markdown(intro, "lessons"),
-        made.markdown(
-            "## How far you are\n\nRun the cell below (Shift+Enter): it shows the questions you have right so far in "
-            "each lesson. The count lives in a file of yours on this computer, and no grade depends on it.",
-            "how-far-you-are",
-        ),
-        made.code("from autograder.index import my_progress; my_progress()", "progress"),
-    ]
-    index = made.notebook(cells, lesson="index", title="Memory Budget", minutes=0, after=[], gpu="")
     del index.metadata["memory_budget"]
     return index
 
 
+_PROGRESS = """## How far you are
+
+Run the cell below (Shift+Enter): it shows the questions you have right so far in each lesson. The count lies in \
+a file of yours on this computer, and no grade depends on it."""
+
+
+def _introduction(here: Course) -> str:
+    text = (
+        "# Memory Budget\n\nHow much memory does it take to train a language model, and why? Open a lesson by its "
+        "link and work through it from top to end."
+    )
+    if (here.source / "glossary.md").exists():
+        text += " The words in bold are in the [glossary](glossary.md)."
+    text += f"\n\n{table(here)}"
+    found = lessons(here)
+    unwritten = sorted({o for lesson in found for o in lesson.after} - {lesson.id for lesson in found})
+    if unwritten:
+        names = ", ".join(number(lesson) for lesson in unwritten)
+        text += (
+            f"\n\nLessons named without a link ({names}) are still to be written; you can begin without them."
+        )
+    return text
+
+
 def with_table(readme: str, here: Course) -> str:
-    """The README's text with its table of lessons made anew between the two marks; ValueError when one is missing."""
+    """The README's text with its table made anew between the two marks; ValueError when one is missing."""
     pattern = re.compile(f"({re.escape(BEGIN)}).*?({re.escape(END)})", re.S)
     if not pattern.search(readme):
         raise ValueError(f"the README has no {BEGIN} ... {END}")

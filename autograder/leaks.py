@@ -1,7 +1,7 @@
 """Whether a lesson that is about to be handed out holds an answer: in code, in prose, in a file beside it.
 
-Three nets, each for what the others miss: the solution's own statements and sums, the question's name beside
-a value that the question bank takes for right, and (in the build) a run of the lesson in which nothing may be right.
+Three nets, each for what the others miss: the solution's own statements and sums; the question's name beside a
+value that the question bank takes for right; and (in the build) a run of the lesson in which nothing may be right.
 """
 
 from __future__ import annotations

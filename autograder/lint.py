@@ -1,4 +1,4 @@
-"""What is wrong with a source lesson before anything of it is run: markers, cells, questions, files, style."""
+"""What is wrong with a source lesson before it is run: markers, cells, questions, files, style."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from nbformat.notebooknode import NotebookNode
@@ -271,11 +272,11 @@ def _questions(notebook: NotebookNode, bank: dict) -> Found:
 def _headings(notebook: NotebookNode) -> Found:
     levels = [(cell.id, len(mark)) for cell in notebook.cells for mark in _heading_marks(cell)]
     first = notebook.cells[0] if notebook.cells else None
-    if first is None or not list(_heading_marks(first))[:1] == ["#"]:
+    if first is None or list(_heading_marks(first))[:1] != ["#"]:
         yield "", "must begin with its title, a cell with one # heading", True
     for cell_id, level in [pair for pair in levels if pair[1] == 1][1:]:
         yield cell_id, f"has a second # heading (level {level}); one title a lesson", True
-    for (_, before), (cell_id, level) in zip(levels, levels[1:], strict=False):
+    for (_, before), (cell_id, level) in pairwise(levels):
         if level > before + 1:
             yield cell_id, f"heading jumps from level {before} to {level}", False
 

@@ -1,6 +1,6 @@
 """Which lines of a notebook are solution markers, and which only look as if someone meant one.
 
-nbgrader releases a solution whose marker has a typo without a word, so whatever resembles a marker is refused.
+nbgrader hands out a solution whose marker has a typo and says nothing, so what resembles a marker is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def marker(line: str) -> str | None:
 
 
 def resembles_marker(line: str) -> bool:
-    """Whether `line` is, or looks like a slip in typing, a marker of nbgrader: any case, spacing or spelling."""
+    """Whether `line` is a marker of nbgrader or looks like one mistyped: any case, spacing or spelling."""
     plain = unicodedata.normalize("NFKC", line).casefold()
     words = re.findall(r"[^\W\d_]+", plain.replace("_", " "))
     if not words:

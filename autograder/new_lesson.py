@@ -1,4 +1,4 @@
-"""Which files a new lesson begins with: a notebook with every section, and a bank with one question of each need."""
+"""Which files a new lesson begins with: a notebook with every section, and a bank with one question."""
 
 from __future__ import annotations
 
@@ -30,16 +30,39 @@ QUESTIONS = [
                 name="fp32",
                 value=4.0,
                 how="4 bytes for each parameter",
-                message="That is what 4 bytes a parameter would take. How many bytes does a value in 16 bits have?",
+                message="That is 4 bytes for each parameter. How many bytes does a value in 16 bits have?",
             ),
         ),
     ),
 ]
 '''
 
+OPENING = """The question this lesson answers, and why it matters, in two or three sentences.
+
+30 minutes · after lesson ... · no GPU needed · primary source ..."""
+
+TASK = """The sum is parameters times bytes for each. How many GB do the weights of a 1B model take in 16 bits?
+
+<details><summary>Hint 1</summary>
+
+How many bytes do 16 bits make?
+
+</details>"""
+
+SECTIONS = {
+    "Warm-up": "Three short questions about earlier lessons, answered before anything is read.",
+    "Know this": "Guess, compute, look, say what we saw, exercise. Say here what to look for in the next cell.",
+    "What that means": "What follows from it: move this, watch that, and what it comes to.",
+    "Practice": "Questions over all of it.",
+    "Real-world reps": "- [ ] Measure it on your own device.",
+    "Going further": "Papers with their arXiv numbers, and the next lesson.",
+    "Not landing?": "Reread the source, look a word up in the [glossary](../glossary.md), or open an issue and say "
+    "where you were stuck.",
+}
+
 
 def new_lesson(here: Course, lesson: str, title: str, slug: str | None = None) -> list[str]:
-    """Lay a lesson's notebook and question bank; returns their paths. ValueError when the name is bad or taken."""
+    """Lay a lesson's notebook and bank; returns their paths. ValueError when the name is bad or taken."""
     match = NAME.fullmatch(lesson)
     if not match:
         raise ValueError(f"a lesson is named lesson-NN, such as lesson-07, not {lesson!r}")
@@ -67,32 +90,23 @@ def new_lesson(here: Course, lesson: str, title: str, slug: str | None = None) -
 def template(lesson: str, title: str) -> NotebookNode:
     """A source notebook with every section of a lesson and one worked example of a question."""
     name = f"example_{lesson.split('-')[1]}_gb"
+    prose = {heading: made.markdown(f"## {heading}\n\n{text}") for heading, text in SECTIONS.items()}
     cells = [
-        made.markdown(f"# {title}\n\nThe question this lesson answers, and why it matters, in two or three sentences."
-                      "\n\n30 minutes · after lesson ... · no GPU needed · primary source ...", "title"),
-        made.markdown("## Warm-up\n\nThree short questions about earlier lessons, answered before anything is read. "
-                      "How many GB do the weights of a 1B model take in 16 bits? Write the number.", "warm-up"),
+        made.markdown(f"# {title}\n\n{OPENING}", "title"),
+        prose["Warm-up"],
         made.code("from autograder import check", "setup"),
-        made.markdown("The sum is parameters times bytes for each.\n\n<details><summary>Hint 1</summary>\n\n"
-                      "How many bytes do 16 bits make?\n\n</details>", f"{name}-task"),
+        made.markdown(TASK, f"{name}-task"),
         [made.answer(name, f"{name} = 1e9 * 2 / 1e9", comment="GB"), made.check(name, points=1)],
         made.markdown("What we saw, with the number.", f"{name}-seen"),
-        made.markdown("## Know this\n\nGuess, compute, look, say what we saw, exercise. What to look for in the next "
-                      "cell comes in the sentence before it.", "know-this"),
+        prose["Know this"],
         made.code("from memory_budget.units import bytes_text\n\nbytes_text(7 * 10**9)", "know-this-look"),
-        made.markdown("## What that means\n\nWhat follows from it: move this, watch that, and what it comes to.",
-                      "what-that-means"),
-        made.markdown("## Practice\n\nQuestions over all of it.", "practice"),
-        made.markdown("## Real-world reps\n\n- [ ] Measure it on your own device.", "reps"),
-        made.markdown("## Going further\n\nPapers with their arXiv numbers, and the next lesson.", "going-further"),
-        made.markdown("## Not landing?\n\nReread the source, look a word up in the [glossary](../glossary.md), or open an "
-                      "issue and say where you were stuck.", "not-landing"),
-    ]  # fmt: skip
+        *(prose[heading] for heading in list(SECTIONS)[2:]),
+    ]
     return made.notebook(cells, lesson=lesson, title=title, minutes=30, after=[], gpu="not needed")
 
 
 def main(lesson: str, title: str | None = None, slug: str | None = None) -> int:
-    """Lay the files of a new lesson and say what comes next; returns 0, or 1 with one line on what is wrong."""
+    """Lay the files of a new lesson and say what comes next; returns 0, or 1 with a line on what is wrong."""
     try:
         laid = new_lesson(course(), lesson, title or "", slug)
     except ValueError as error:

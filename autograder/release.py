@@ -1,4 +1,4 @@
-"""How nbgrader turns a source lesson into the one that is handed out, in a folder of ours and with no trace left."""
+"""How nbgrader turns a source lesson into the one handed out, in a folder of ours, with no trace left."""
 
 from __future__ import annotations
 
