@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from autograder.course import course
+
+ROOT = course().root
 
 
 def lab_command(*, folder: Path | None, instructor: bool, options: list[str]) -> list[str]:
