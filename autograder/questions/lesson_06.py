@@ -141,11 +141,7 @@ WHY_BF16_SENTENCE = Text(
                 r"|(turn|go|round)(s|ed)? to zero|explod|blow",
             ),
         ),
-        Idea(
-            name="what training can leave out",
-            all_of=(r"scal(e|ing|er)",),
-            unless=(r"(still )?(need|require)s? (a )?(loss[- ])?scal(?!.*\bno)(?<!no )(?<!not )",)[:0],
-        ),
+        Idea(name="what training can leave out", all_of=(r"scal(e|ing|er)",)),
     ),
     mark_scheme="1 point for the exponent range of fp32 and one consequence: no overflow or underflow of gradients, or no "
     "loss scaling. No point for 'more precise' or 'smaller'.",
@@ -476,13 +472,7 @@ TRAINING_GB = Function(
             how="14 bytes",
             message="One of the 16-bit rows is missing from the sum. Which one?",
         ),
-        Slip(
-            name="powers of ten",
-            value=lambda trainable: trainable * 16 / 1e6 / 1e6,
-            how="divided by 10^12",
-            message="The bytes are right, but they were divided too often. How many bytes are in one GB?",
-        ),
-    )[:-1],
+    ),
     right_sources=(
         "def training_gb(trainable):\n    return trainable * 16 / 1e9\n",
         "def training_gb(trainable):\n    total = trainable * (2 + 4 + 2 + 4 + 4)\n    return total / 10**9\n",
@@ -601,8 +591,8 @@ def bytes_with(measure: str) -> float:
 
 
 def table_of(values: dict[str, float]) -> Callable[[str], float]:
-    """Return a function that knows some of the measures (KeyError for the others)."""
-    return lambda measure: values[measure]
+    """Return the function that is wrong for the measures in `values` and right for the others."""
+    return lambda measure: {**MEASURES, **values}[measure]
 
 
 BYTES_WITH = Function(

@@ -1,0 +1,75 @@
+"""Sent along with a request and run beside student code: makes a small torch model, reads what became of it.
+
+A student may read all of this. It holds no right answer: those follow, on the trusted side, from a specification drawn
+fresh for each run. A specification is {"layers": {group: [inputs, outputs, has_bias]}, "frozen": [groups],
+"optimizer": name}.
+"""
+
+
+def arguments(task, spec, *rest):
+    """Return what the learner's function is called with: a model (and a group), or an optimizer that made a step."""
+    model = _model(spec)
+    if task == "plain":
+        return (model, *rest)
+    optimizer = _step(model, spec["optimizer"])
+    return (optimizer,) if task == "optimizer" else (model, *rest)
+
+
+def reply(arguments, result):
+    """Return the learner's result as it is, or what their function did to the model it was given."""
+    import torch
+
+    if len(arguments) == 1:
+        return result
+    model = arguments[0]
+    seen = {"trainable": [name for name, each in model.named_parameters() if each.requires_grad]}
+    if isinstance(result, torch.optim.Optimizer):
+        return {**seen, **_held_and_moved(model, result)}
+    attribute = any("requires_grad" in vars(module) for module in model.modules())
+    return {**seen, "attribute": attribute, "returned": result is not None}
+
+
+def _model(spec):
+    import torch
+
+    layers = {
+        group: torch.nn.Linear(inputs, outputs, bias=has_bias)
+        for group, (inputs, outputs, has_bias) in spec["layers"].items()
+    }
+    model = torch.nn.Sequential()
+    for group, layer in layers.items():
+        model.add_module(group, layer)
+        if group in spec["frozen"]:
+            for parameter in layer.parameters():
+                parameter.requires_grad = False
+    return model
+
+
+def _step(model, name):
+    """Run one training step on made-up numbers and return the optimizer; the gradients stay."""
+    import torch
+
+    trainable = [each for each in model.parameters() if each.requires_grad]
+    makers = {
+        "sgd": lambda: torch.optim.SGD(trainable, lr=0.1),
+        "momentum": lambda: torch.optim.SGD(trainable, lr=0.1, momentum=0.9),
+        "adamw": lambda: torch.optim.AdamW(trainable, lr=0.1),
+    }
+    optimizer = makers[name]()
+    inputs = next(model.parameters()).shape[1]
+    model(torch.ones(3, inputs)).square().mean().backward()
+    optimizer.step()
+    return optimizer
+
+
+def _held_and_moved(model, optimizer):
+    """Which parameters the optimizer holds, and which move in a step that leaves the frozen ones a zero gradient."""
+    import torch
+
+    held = {id(each) for group in optimizer.param_groups for each in group["params"]}
+    before = {name: each.detach().clone() for name, each in model.named_parameters()}
+    for each in model.parameters():
+        each.grad = torch.ones_like(each) if each.requires_grad else torch.zeros_like(each)
+    optimizer.step()
+    moved = [name for name, each in model.named_parameters() if not torch.equal(each.detach(), before[name])]
+    return {"held": [name for name, each in model.named_parameters() if id(each) in held], "moved": moved}
