@@ -147,7 +147,7 @@ def render(here: Course) -> str:
 
 
 def _rendered(entry: Entry, where: list[str]) -> str:
-    # A heading's own anchor keeps its capitals in JupyterLab and loses them on GitHub: one of ours serves both.
+    # a heading's own anchor keeps its capitals in JupyterLab and loses them on GitHub: ours serves both
     anchor = "" if entry.slug == entry.term.replace(" ", "-") else f'<a id="{entry.slug}"></a>'
     also = f" Also: {', '.join(entry.also)}." if entry.also else ""
     return f"## {anchor}{entry.term}\n\n{entry.text}{also}" + (f"\n\n*{', '.join(where)}*" if where else "")

@@ -97,14 +97,14 @@ def notebook(here: Course) -> NotebookNode:
 
 _PROGRESS = """## How far you are
 
-Run the cell below (Shift+Enter): it shows the questions you have right so far in each lesson. The count lies in \
-a file of yours on this computer, and no grade depends on it."""
+Run the cell below (Shift+Enter): it shows the questions you have right so far in each lesson. The count is \
+kept in a file of yours on this computer, and no grade depends on it."""
 
 
 def _introduction(here: Course) -> str:
     text = (
-        "# Memory Budget\n\nHow much memory does it take to train a language model, and why? Open a lesson by its "
-        "link and work through it from top to end."
+        "# Memory Budget\n\nHow much memory does it take to train a language model, and why? "
+        "Open a lesson by its link and work through it from top to end."
     )
     if (here.source / "glossary.md").exists():
         text += " The words in bold are in the [glossary](glossary.md)."
@@ -142,8 +142,9 @@ class my_progress:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f'<tr><td style="text-align:left">Lesson {lesson}</td><td><progress value="{right}" max="{there}" '
-            f'aria-label="{right} of {there} right"></progress></td><td>{right} of {there} right so far</td></tr>'
+            f'<tr><td style="text-align:left">Lesson {lesson}</td>'
+            f'<td><progress value="{right}" max="{there}" aria-label="{right} of {there} right"></progress></td>'
+            f"<td>{right} of {there} right so far</td></tr>"
             for lesson, right, there in self.rows
         )
         return f"<table>{rows}</table>"

@@ -1,14 +1,16 @@
 """Whether a lesson that is about to be handed out holds an answer: in code, in prose, in a file beside it.
 
-Three nets, each for what the others miss: the solution's own statements and sums; the question's name beside a
-value that the question bank takes for right; and (in the build) a run of the lesson in which nothing may be right.
+Three nets, each for what the others miss: the solution's own statements and sums; the question's name beside
+a value that the question bank takes for right; and (in the build) a run of the lesson, where nothing may be right.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Callable, Iterator
+from textwrap import dedent
 
 from nbformat.notebooknode import NotebookNode
 
@@ -18,6 +20,11 @@ from autograder import markers
 SENTENCE_LETTERS = 25
 EXPRESSION_LETTERS = 6
 ALLOWED_METADATA = {"nbgrader", "tags", "editable", "deletable", "jp-MarkdownHeadingCollapsed", "collapsed"}
+
+_LOOPS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_SAYING = ast.BinOp | ast.Dict | ast.List | ast.Set | ast.Compare | ast.IfExp | ast.Call | _LOOPS
+
+LONGEST_VALUE = 400
 
 Leak = tuple[str, str]
 
@@ -59,19 +66,17 @@ def _secrets(inside: str) -> set[str]:
     tree = _parsed(inside)
     if tree is None:
         return {_bare(line) for line in inside.split("\n") if len(_bare(line)) >= EXPRESSION_LETTERS}
-    return set(_pieces(tree))
+    return set(_pieces(tree, dedent(inside)))
 
 
-def _pieces(tree: ast.AST) -> Iterator[str]:
+def _pieces(tree: ast.AST, text: str) -> Iterator[str]:
+    """Each telling part of a program, as Python would write it and as `text` writes it (7e9 and 7000000000.0)."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            yield _bare(ast.unparse(node))
-        if isinstance(
-            node, ast.BinOp | ast.Dict | ast.List | ast.Set | ast.Compare | ast.comprehension | ast.IfExp
-        ):
-            text = _bare(ast.unparse(node))
-            if len(text) >= EXPRESSION_LETTERS and _says_something(node):
-                yield text
+        told = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
+        if told or (isinstance(node, _SAYING) and _says_something(node)):
+            for written in (ast.unparse(node), ast.get_source_segment(text, node) or ""):
+                if told or len(_bare(written)) >= EXPRESSION_LETTERS:
+                    yield _bare(written)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from _sentences(node.value)
 
@@ -102,7 +107,7 @@ def _in_text(
 
 def _all_pieces(text: str) -> set[str]:
     tree = _parsed(text)
-    return set(_pieces(tree)) if tree else set()
+    return set(_pieces(tree, dedent(text))) if tree else set()
 
 
 def _values_beside(text: str, name: str) -> Iterator[object]:
@@ -113,21 +118,21 @@ def _values_beside(text: str, name: str) -> Iterator[object]:
 
 
 def _literals(rest: str) -> Iterator[object]:
-    """The literal or sum of numbers that `rest` begins with, tried from its longest reading down."""
-    line = rest.split("\n", 1)[0]
+    """Every literal, or sum of numbers, that `rest` may be read to begin with."""
     for end in _ends(rest):
-        try:
+        with contextlib.suppress(SyntaxError, ValueError):
             yield _value(ast.parse(rest[:end].strip(), mode="eval").body)
-            return
-        except (SyntaxError, ValueError):
-            continue
-    if word := re.match(r"\"?([a-zA-Z])\"?\b", line):
+    if word := re.match(r"\"?([a-zA-Z])\"?(?![\w'])", rest):
         yield word[1]
 
 
 def _ends(rest: str) -> Iterator[int]:
-    newline = rest.find("\n\n")
-    yield from range(min(len(rest) if newline < 0 else newline, 400), 0, -1)
+    """Where the value may end: never inside a word or a number, at the latest with the paragraph."""
+    part = rest.split("\n\n")[0][:LONGEST_VALUE]
+    for end in range(1, len(part) + 1):
+        inside = re.match(r"\w", part[end - 1]) and re.match(r"[\w.]*\w", part[end:])
+        if not inside:
+            yield end
 
 
 def _value(node: ast.expr) -> object:
@@ -154,8 +159,6 @@ def _left_over(cell: NotebookNode) -> Iterator[str]:
 
 
 def _parsed(text: str) -> ast.Module | None:
-    from textwrap import dedent
-
     try:
         return ast.parse(dedent(text))
     except SyntaxError:

@@ -29,21 +29,33 @@ def marker(line: str) -> str | None:
 
 def resembles_marker(line: str) -> bool:
     """Whether `line` is a marker of nbgrader or looks like one mistyped: any case, spacing or spelling."""
-    plain = unicodedata.normalize("NFKC", line).casefold()
-    words = re.findall(r"[^\W\d_]+", plain.replace("_", " "))
-    if not words:
+    plain = unicodedata.normalize("NFKC", line).replace("_", " ")
+    comment = plain[plain.index("#") :] if "#" in plain else ""
+    return _marks(plain) or _marks(comment) or _shouts(plain)
+
+
+def _marks(text: str) -> bool:
+    """A short comment, or a short line in capitals, that is near to a marker."""
+    words = _words(text.casefold())
+    looks_marked = re.match(r"\s*(#|=|<!|//|%|\*{3}|-{2})", text) is not None
+    if not words or len(words) > 5 or not (looks_marked or text.strip().isupper()):
         return False
-    looks_marked = re.match(r"\s*(#|=|<!|//|%|\*{3}|-{2})", line) is not None
-    if looks_marked and "".join(words) in _ALONE:
-        return True
-    if len(words) <= 5 and (looks_marked or line.strip().isupper()):
-        return any(_alike(part, TARGETS) >= ALIKE for part in _runs(words))
-    return any(_alike(part, _NBGRADER) >= ALIKE_IN_PROSE for part in _runs(words, exact=True))
+    alone = looks_marked and "".join(words) in _ALONE
+    return alone or any(_alike(part, TARGETS) >= ALIKE for part in _runs(words, 4))
 
 
-def _runs(words: list[str], exact: bool = False) -> Iterator[str]:
+def _shouts(text: str) -> bool:
+    """Capitals inside a longer line that are very near to a marker: nbgrader looks for them anywhere in a line."""
+    words = [word.casefold() for word in _words(text) if word.isupper()]
+    return any(_alike(part, _NBGRADER) >= ALIKE_IN_PROSE for part in _runs(words, 3))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", text)
+
+
+def _runs(words: list[str], longest: int) -> Iterator[str]:
     """Neighbouring words joined: a marker may have been typed with a space too many or too few."""
-    longest = 3 if exact else 4
     for start in range(len(words)):
         for count in range(1, longest + 1):
             if start + count <= len(words):

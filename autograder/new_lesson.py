@@ -41,7 +41,8 @@ OPENING = """The question this lesson answers, and why it matters, in two or thr
 
 30 minutes · after lesson ... · no GPU needed · primary source ..."""
 
-TASK = """The sum is parameters times bytes for each. How many GB do the weights of a 1B model take in 16 bits?
+TASK = """The sum is parameters times bytes for each. How many GB do the weights
+of a 1B model take in 16 bits?
 
 <details><summary>Hint 1</summary>
 
@@ -51,13 +52,13 @@ How many bytes do 16 bits make?
 
 SECTIONS = {
     "Warm-up": "Three short questions about earlier lessons, answered before anything is read.",
-    "Know this": "Guess, compute, look, say what we saw, exercise. Say here what to look for in the next cell.",
+    "Know this": "Guess, compute, look, say what we saw. Say here what to look for in the next cell.",
     "What that means": "What follows from it: move this, watch that, and what it comes to.",
     "Practice": "Questions over all of it.",
     "Real-world reps": "- [ ] Measure it on your own device.",
     "Going further": "Papers with their arXiv numbers, and the next lesson.",
-    "Not landing?": "Reread the source, look a word up in the [glossary](../glossary.md), or open an issue and say "
-    "where you were stuck.",
+    "Not landing?": "Reread the source, look a word up in the [glossary](../glossary.md), or open an issue "
+    "and say where you were stuck.",
 }
 
 

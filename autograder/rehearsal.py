@@ -48,7 +48,7 @@ def rehearse(
     count = len(notebook.cells)
     with tempfile.TemporaryDirectory() as home:
         client = _client(notebook, folder)
-        with client.setup_kernel(env=_environment(home, questions_folder)):
+        with client.setup_kernel(env=_environment(home, questions_folder), cleanup_kc=True):
             for number, cell in enumerate(notebook.cells):
                 progress(number, count)
                 stopped = _run(client, cell, number)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -58,13 +60,21 @@ def _generate(lesson: str, root: Path, db_url: str | None) -> None:
             if step.__name__ != "SaveCells"
         ]
         config.GenerateAssignment.preprocessors = kept
+    _let_nbgrader_find_its_commands()
     heard = _Heard()
     converter = GenerateAssignment(coursedir=CourseDirectory(config=config), config=config)
     converter.log = heard.logger
     try:
         converter.start()
     except (Exception, SystemExit) as error:
-        raise ValueError("; ".join(heard.errors) or f"nbgrader stopped: {error}") from error
+        raise ValueError(f"nbgrader stopped: {'; '.join(heard.errors) or error}") from error
+
+
+def _let_nbgrader_find_its_commands() -> None:
+    """nbgrader starts `alembic` by name to make a gradebook; it lies beside this Python."""
+    own = str(Path(sys.executable).parent)
+    if own not in os.environ.get("PATH", "").split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([own, os.environ.get("PATH", "")])
 
 
 class _Heard(logging.Handler):
@@ -77,4 +87,8 @@ class _Heard(logging.Handler):
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.errors.append(" ".join(record.getMessage().split("\n", 1)[0].split()))
+        lines = [line for line in record.getMessage().splitlines() if line.strip()]
+        # of a stack trace only its last line says something
+        line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
+        if "There was an error processing" not in line and "traceback for details" not in line:
+            self.errors.append(" ".join(line.split()))
