@@ -89,7 +89,7 @@ def ways_to_fit(setup: Setup, device_bytes: int, most: int = 5) -> list[Way]:
         if peak <= device_bytes:
             ways.append(Way(words=words, setup=changed, peak_bytes=peak))
     sharded = _sharded(setup, device_bytes) if not setup.optimizer_in_backward else None
-    return (ways[: most - 1] + [sharded]) if sharded else ways[:most]
+    return [*ways[: most - 1], sharded] if sharded else ways[:most]
 
 
 def advice_lines(setup: Setup, device_bytes: int) -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory_budget import configs, layouts
 from memory_budget.tensors import Block, TensorShape
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FAMILIES = tuple(layouts.BLOCKS_OF)
 
@@ -87,6 +89,8 @@ class Transformer:
         """The architecture in a Hugging Face `config.json`: its path, its folder, or the dict.
 
         ValueError in one line for a file that cannot be read and for a model_type that is not known."""
+        from pathlib import Path  # here, so that the package is imported quickly
+
         source = "config"
         if not isinstance(config, Mapping):
             source, config = str(config), configs.read_config(Path(config))

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn, TextIO
 
-from memory_budget import adapters, advice, budget, terminal
+from memory_budget import adapters, advice, terminal
 from memory_budget.architectures import ARCHITECTURES, Transformer, architecture
 from memory_budget.budget import Budget, Setup, predict
 from memory_budget.optimizers import OPTIMIZERS
@@ -55,12 +55,14 @@ def _add_model(group: argparse._ArgumentGroup) -> None:
 
 def _add_training(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--recipe", default="mixed", metavar="NAME", help=f"one of {', '.join(RECIPES)}")
-    group.add_argument("--optimizer", default="adamw", metavar="NAME", help=f"one of {', '.join(OPTIMIZERS)}")
-    group.add_argument("--trainable", default="all", metavar="PART", help="all, a share (1%%) or a count (4M)")
+    group.add_argument("--optimizer", default="adamw", metavar="NAME",
+                       help=f"one of {', '.join(OPTIMIZERS)}")  # fmt: skip
+    group.add_argument("--trainable", default="all", metavar="PART",
+                       help="all, a share (1%%) or a count (4M)")  # fmt: skip
     group.add_argument("--last-layers", type=int, metavar="N", help="train the last N layers only")
     group.add_argument("--lora-rank", type=int, metavar="R", help="train a LoRA adapter of this rank")
     group.add_argument("--lora-targets", metavar="NAMES", default=",".join(adapters.DEFAULT_TARGETS),
-                       help="matrices of the adapter: q_proj,v_proj or attention, mlp, all-linear")  # fmt: skip
+                       help="its matrices: q_proj,v_proj or attention, mlp, all-linear")  # fmt: skip
     group.add_argument("--adapter-precision", default="fp32", metavar="P",
                        help="fp32, as PEFT keeps it, or recipe")  # fmt: skip
     group.add_argument("--base", metavar="P", help=f"frozen weights: one of {', '.join(adapters.BASES)}")
@@ -70,20 +72,23 @@ def _add_training(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_step(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--batch", type=int, default=0, metavar="N", help="sequences in one micro-batch on one GPU")
+    group.add_argument("--batch", type=int, default=0, metavar="N",
+                       help="sequences in one micro-batch on one GPU")  # fmt: skip
     group.add_argument("--sequence", type=int, metavar="N", help="tokens in a sequence (512)")
     group.add_argument("--accumulation", type=int, default=1, metavar="N", help="micro-batches a step")
     group.add_argument("--keep-gradients", action="store_true", help="zero_grad(set_to_none=False)")
     group.add_argument("--attention", default="sdpa", metavar="A", help="sdpa, or scores (kept)")
     group.add_argument("--checkpointing", default="none", metavar="C", help="none, selective or full")
-    group.add_argument("--first-step", action="store_true", help="the first step, before optimizer state exists")
+    group.add_argument("--first-step", action="store_true",
+                       help="the first step, before optimizer state exists")  # fmt: skip
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--gpu", metavar="SIZE", help="memory of the device: 80GB or 80GiB")
     group.add_argument("--gpus", type=int, default=1, metavar="N", help="how many GPUs share the work")
     group.add_argument("--zero", type=int, default=0, metavar="STAGE", help="ZeRO stage 0 to 3")
-    group.add_argument("--offload", default="", metavar="PARTS", help="moved to RAM: optimizer,gradients,weights")
+    group.add_argument("--offload", default="", metavar="PARTS",
+                       help="moved to RAM: optimizer,gradients,weights")  # fmt: skip
     group.add_argument("--device", default="cuda", metavar="KIND", help="cuda, mps or cpu")
     group.add_argument("--json", action="store_true", help="print one JSON object")
     group.add_argument("--dry-run", action="store_true", help="run one step with fake tensors and count it")
@@ -99,7 +104,7 @@ def _trainable(text: str) -> str | float | int:
         if "." in text and 0 <= float(text) <= 1:
             return float(text)
     except ValueError:
-        raise ValueError(f"--trainable must be all, a share such as 1%, or a count such as 4M, not {text!r}") from None
+        pass
     return parse_count(text)
 
 
@@ -186,8 +191,10 @@ def _dry_run(options: argparse.Namespace, setup: Setup, out: TextIO) -> int:
 
     measured = measure.dry_run_setup(setup)
     if options.json:
-        print(json.dumps({"bytes": measured.bytes, "moments": measured.moments,
-                          "peak_bytes": measured.peak_bytes, "peak_moment": measured.peak_moment}), file=out)  # fmt: skip
+        counted = {
+            name: getattr(measured, name) for name in ("bytes", "moments", "peak_bytes", "peak_moment")
+        }
+        print(json.dumps(counted), file=out)
     else:
         print(measured, file=out)
     return 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def read_config(path: Path) -> Mapping[str, Any]:
     """The dict in a config.json; ValueError in one line for whatever is wrong with the file."""
+    import json  # here, so that the package is imported quickly
+
     if path.is_dir():
         path = path / "config.json"
     try:
@@ -120,7 +123,7 @@ READERS = {
 
 
 def fields_of(config: Mapping[str, Any], source: str = "config") -> dict[str, Any]:
-    """The dimensions in a config, as fields of `Transformer`; ValueError in one line if they are not there."""
+    """The dimensions in a config, as fields of `Transformer`; ValueError in one line if one is missing."""
     kind = config.get("model_type")
     if kind not in READERS:
         raise ValueError(f"{source} has model_type {kind!r}: known are {', '.join(READERS)}")

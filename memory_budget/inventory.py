@@ -17,8 +17,7 @@ from memory_budget.tensors import Block, TensorShape
 class Stage:
     """A run of `repeat` alike layers (or what comes before or after them), in the order of the forward pass.
 
-    Sizes are those of one layer. `cast_elements` are parameters of linear layers, which autocast copies;
-    `linear_frozen` and `linear_trainable` hold the rest of a stage's tensors by what happens to them."""
+    Sizes are those of one layer."""
 
     part: str
     repeat: int
@@ -61,7 +60,7 @@ def _part(model: Transformer, index: int) -> str:
 def stages(
     model: Transformer, lora_rank: int | None, lora_targets: tuple[str, ...], last_layers: int | None
 ) -> tuple[Stage, ...]:
-    """The model's stages with each tensor trained or frozen: all trained, LoRA's only, or the last layers'."""
+    """The model's stages with each tensor trained or frozen: all trained, LoRA's only, or the last layers."""
     chosen: tuple[adapters.Matrix, ...] = ()
     if lora_rank is not None:
         chosen = adapters.target_matrices(model, lora_targets)
@@ -92,8 +91,9 @@ def _last_only(part: str, block: Block, last_layers: int, is_end: bool) -> list[
 class Kept:
     """Bytes that a set-up keeps on all devices together, by kind, before any sharding.
 
-    `gradient_copy` are the second, fp32 gradients of regimes that have both. The `largest` are elements of the
-    largest trainable tensor and of the largest layer; `trainable` and `frozen` count parameters."""
+    `trainable` and `frozen` count parameters. `gradient_copy` are the second, fp32 gradients of regimes that
+    have both. `casts` are autocast's 16-bit copies of all linear layers. `tensors` are the trainable ones in
+    their order, alike layers twice; `largest_tensor` counts the elements of the largest."""
 
     trainable: int
     frozen: int
@@ -104,53 +104,72 @@ class Kept:
     gradient_copy: int
     first_moment: int
     second_moment: int
-    largest_tensor: int = 0
-    largest_layer: int = 0
+    casts: int
+    tensors: tuple[TensorShape, ...] = ()
+    largest_layer_bytes: int = 0
+
+    @property
+    def largest_tensor(self) -> int:
+        """Elements of the largest trainable tensor; 0 where shapes are not known."""
+        return max((tensor.elements for tensor in self.tensors), default=0)
 
 
-def kept_without_shapes(
-    *, trainable: int, frozen: int, recipe: Recipe, adapter: Recipe, optimizer: Optimizer, base: str
-) -> Kept:
-    """Bytes kept where only numbers of parameters are known; a quantised base is then quantised whole."""
-    moments = optimizer.unshaped_bytes(trainable, adapter.moment_bytes)
-    return Kept(
-        trainable=trainable,
-        frozen=frozen,
-        weights=trainable * adapter.weight_bytes,
-        frozen_weights=adapters.matrix_bytes(frozen, base),
-        master_copy=trainable * adapter.master_bytes,
-        gradients=trainable * (adapter.gradient_bytes - adapter.gradient_copy_bytes),
-        gradient_copy=trainable * adapter.gradient_copy_bytes,
-        **moments,
+def _trained(trainable: int, trained: Recipe) -> dict[str, int]:
+    """Bytes that depend on the number of trainable parameters alone."""
+    return dict(
+        weights=trainable * trained.weight_bytes,
+        master_copy=trainable * trained.master_bytes,
+        gradients=trainable * (trained.gradient_bytes - trained.gradient_copy_bytes),
+        gradient_copy=trainable * trained.gradient_copy_bytes,
     )
 
 
-def kept_with_shapes(
-    run: tuple[Stage, ...], *, recipe: Recipe, adapter: Recipe, optimizer: Optimizer, base: str
+def kept_without_shapes(
+    *, trainable: int, frozen: int, recipe: Recipe, trained: Recipe, optimizer: Optimizer, base: str
 ) -> Kept:
-    """Bytes kept by every tensor of the stages; optimizer state and quantised matrices follow their shapes."""
-    trainable = frozen = frozen_bytes = first = second = largest = largest_layer = 0
-    for stage in run:
-        trainable += stage.repeat * stage.trainable_elements
-        frozen += stage.repeat * stage.frozen_elements
-        largest_layer = max(largest_layer, stage.trainable_elements + stage.frozen_elements)
-        for tensor in stage.trainable:
-            largest = max(largest, tensor.elements)
-            state = optimizer.state_bytes(tensor.shape, adapter.moment_bytes, tensor.is_hidden_matrix)
-            first += stage.repeat * state["first_moment"]
-            second += stage.repeat * state["second_moment"]
-        for tensor in stage.frozen:
-            frozen_bytes += stage.repeat * adapters.frozen_tensor_bytes(tensor, base, recipe.frozen_bytes)
+    """Bytes kept where only numbers of parameters are known; a quantised base is then quantised whole."""
     return Kept(
         trainable=trainable,
         frozen=frozen,
-        weights=trainable * adapter.weight_bytes,
-        frozen_weights=frozen_bytes,
-        master_copy=trainable * adapter.master_bytes,
-        gradients=trainable * (adapter.gradient_bytes - adapter.gradient_copy_bytes),
-        gradient_copy=trainable * adapter.gradient_copy_bytes,
-        first_moment=first,
-        second_moment=second,
-        largest_tensor=largest,
-        largest_layer=largest_layer,
+        frozen_weights=adapters.matrix_bytes(frozen, base),
+        casts=recipe.cast_bytes * (trainable + frozen),
+        **_trained(trainable, trained),
+        **optimizer.unshaped_bytes(trainable, trained.moment_bytes),
+    )
+
+
+def _state(run: tuple[Stage, ...], optimizer: Optimizer, moment_bytes: int) -> dict[str, int]:
+    """Bytes of the optimizer's state, tensor by tensor."""
+    total = {"first_moment": 0, "second_moment": 0}
+    for stage in run:
+        for tensor in stage.trainable:
+            sizes = optimizer.state_bytes(tensor.shape, moment_bytes, tensor.is_hidden_matrix)
+            for key, size in sizes.items():
+                total[key] += stage.repeat * size
+    return total
+
+
+def _layer_bytes(stage: Stage, recipe: Recipe, trained: Recipe, base: str) -> tuple[int, int]:
+    """Bytes of one layer's trained and frozen weights."""
+    frozen = sum(adapters.frozen_tensor_bytes(t, base, recipe.frozen_bytes) for t in stage.frozen)
+    return stage.trainable_elements * trained.weight_bytes, frozen
+
+
+def kept_with_shapes(
+    run: tuple[Stage, ...], *, tied: bool, recipe: Recipe, trained: Recipe, optimizer: Optimizer, base: str
+) -> Kept:
+    """Bytes kept by every tensor of the stages: optimizer state and quantised matrices follow the shapes."""
+    trainable = sum(stage.repeat * stage.trainable_elements for stage in run)
+    weights = [(stage.repeat, *_layer_bytes(stage, recipe, trained, base)) for stage in run]
+    casts = sum(stage.repeat * stage.cast_elements for stage in run)
+    table = (*run[0].trainable, *run[0].frozen)[0].elements if tied else 0
+    return Kept(
+        trainable=trainable,
+        frozen=sum(stage.repeat * stage.frozen_elements for stage in run),
+        frozen_weights=sum(repeat * frozen for repeat, _, frozen in weights),
+        casts=recipe.cast_bytes * (casts + table),
+        tensors=tuple(t for stage in run for _ in range(min(stage.repeat, 2)) for t in stage.trainable),
+        largest_layer_bytes=max(trained + frozen for _, trained, frozen in weights),
+        **_trained(trainable, trained),
+        **_state(run, optimizer, trained.moment_bytes),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import prod
 
 SMALL_TENSOR_ELEMENTS = 4096
@@ -39,7 +38,7 @@ class Optimizer:
 
     def _per_parameter(self, layout: str, moment_bytes: float) -> float:
         if layout == "blocks":
-            return float(Fraction(self.bits, 8) + Fraction(4, self.block))
+            return self.bits / 8 + 4 / self.block
         return {"full": moment_bytes, "double": 2 * moment_bytes}.get(layout, 0)
 
     def state_bytes(
@@ -128,7 +127,9 @@ _ALL = (
         step_counter=True,
         why="Both moments in half a byte, and one fp32 constant for 128 of them; small tensors stay fp32.",
     ),
-    Optimizer(name="lion", label="Lion", first="full", second="none", why="One running mean of the gradients."),
+    Optimizer(
+        name="lion", label="Lion", first="full", second="none", why="One running mean of the gradients.",
+    ),
     Optimizer(
         name="muon", label="Muon", first="full", second="matrices-none",
         why="One buffer for a hidden matrix; embeddings, head and vectors are left to AdamW.",

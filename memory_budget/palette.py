@@ -29,7 +29,9 @@ def _classes() -> tuple[TensorClass, ...]:
         TensorClass(key="master_copy", label="master copy", colour="#56B4E9", text_colour=dark, letter="c"),
         TensorClass(key="gradients", label="gradients", colour="#E69F00", text_colour=dark, letter="g"),
         TensorClass(key="first_moment", label="first moment", colour="#009E73", text_colour=dark, letter="m"),
-        TensorClass(key="second_moment", label="second moment", colour="#F0E442", text_colour=dark, letter="v"),
+        TensorClass(
+            key="second_moment", label="second moment", colour="#F0E442", text_colour=dark, letter="v",
+        ),
         TensorClass(key="activations", label="activations", colour="#D55E00", text_colour=dark, letter="a"),
         TensorClass(key="temporaries", label="temporaries", colour="#CC79A7", text_colour=dark, letter="t"),
     )  # fmt: skip

@@ -71,7 +71,7 @@ def deepspeed_zero2(
 ) -> Estimate:
     """`estimate_zero2_model_states_mem_needs`, with its 1.5 for RAM buffers.
 
-    Current code has 2 P + 18 P / N; the documentation still shows the older 4 P + 16 P / N (`before_2024`)."""
+    Current code has 2 P + 18 P / N; its documentation still shows the older 4 P + 16 P / N, `before_2024`."""
     total = gpus * nodes
     whole, shared = (4, 16) if before_2024 else (2, 18)
     gpu = 2 * parameters if offload else whole * parameters + shared * parameters / total

@@ -1,6 +1,6 @@
 """What does one parameter keep, in each regime that people mean by "training in 16 bit"?
 
-The answers differ between 8 and 20 bytes because each tool keeps other tensors; the README beside this file has the table."""
+The answers differ between 8 and 20 bytes because each tool keeps other tensors."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ _ALL = (
     Recipe(
         name="mixed", label="mixed, 16-bit gradients", weight_bytes=2, gradient_bytes=2, master_bytes=4,
         moment_bytes=4, frozen_bytes=2, compute_bytes=2,
-        why="Weight and gradient are halved, an fp32 master copy is added, the moments stay: 2 + 4 + 2 + 4 + 4.",
+        why="Weight and gradient are halved, an fp32 master copy is added, the moments stay fp32.",
         who="ZeRO (arXiv 1910.02054, section 3.1), the Ultra-Scale Playbook, LOMO's table",
         peak="all 16 are alive from the end of backward to the step",
     ),
     Recipe(
         name="autocast", label="PyTorch autocast", weight_bytes=4, gradient_bytes=4, master_bytes=0,
         moment_bytes=4, frozen_bytes=4, compute_bytes=2, cast_bytes=2,
-        why="The fp32 weights are the master copy; 16-bit casts live only while forward and backward need them.",
+        why="The fp32 weights are the master copy; 16-bit casts live only while a pass needs them.",
         who="torch.autocast with one micro-batch a step and set_to_none=True",
         peak="before the step: the casts are freed as the gradients come (16.1 measured)",
     ),
@@ -80,7 +80,7 @@ _ALL = (
         name="autocast-accumulate", label="autocast, gradients kept", weight_bytes=4, gradient_bytes=4,
         master_bytes=0, moment_bytes=4, frozen_bytes=4, compute_bytes=2, cast_bytes=2,
         cast_with_gradients=True,
-        why="The fp32 gradients of earlier micro-batches are alive while the next forward's 16-bit casts are.",
+        why="The fp32 gradients of one micro-batch are alive while the next one's 16-bit casts are.",
         who="torch.autocast with gradient accumulation or zero_grad(set_to_none=False)",
         peak="at the end of a later forward: 16 + 2 bytes of casts (18.3 measured)",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from fractions import Fraction
 
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 KiB, MiB, GiB, TiB = 2**10, 2**20, 2**30, 2**40
@@ -68,7 +67,7 @@ def _parse(size: str | float, units: dict[str, int], what: str, examples: str) -
     digits = match[1].replace("_", "").replace(",", "")
     if match[2] and abs(int(match[2][1:])) > 30:
         raise ValueError(f"{what} must look like {examples}, not {size!r}")
-    return int(Fraction(Decimal(digits + (match[2] or ""))) * units[match[3].lower()])
+    return int(Decimal(digits + (match[2] or "")) * units[match[3].lower()])
 
 
 def parse_count(size: str | float) -> int:

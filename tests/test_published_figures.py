@@ -134,9 +134,9 @@ RECKONED: dict[str, Callable[[Inputs], float]] = {
     "zero-gpt2-act": lambda i: published.zero_paper_activation_bytes(
         i["batch"], i["seq"], i["h"], i["layers"], i["bytes"]
     ),
-    "megatron-bf16-dist8": lambda i: predict(
-        Setup(parameters="1B", recipe="bf16-fp32-gradients", zero=1, gpus=i["d"])
-    ).bytes_per_trainable,
+    "megatron-bf16-dist8": lambda i: (
+        predict(Setup(parameters="1B", recipe="bf16-fp32-gradients", zero=1, gpus=i["d"])).bytes_per_trainable
+    ),
     "lomo-params": lomo("adamw", "weights"),
     "lomo-adamw-opt": lomo("adamw", "state"),
     "lomo-adamw-total-ac": lomo("adamw"),
@@ -144,27 +144,32 @@ RECKONED: dict[str, Callable[[Inputs], float]] = {
     "lomo-sgd-opt": lomo("sgd", "state"),
     "lomo-sgd-total-ac": lomo("sgd"),
     "lomo-lomo-total-ac": fused_backward,
-    "adafactor-lm-1.5b": switch("adamw", "adafactor-momentum", "fp32"),
+    # the paper prints GB and means GiB: 6.0 GB are 5.59 GiB
+    "adafactor-lm-1.5b": lambda i: switch("adamw", "adafactor-momentum", "fp32")(i) * units.GB / units.GiB,
     "bnb-bytes": lambda i: OPTIMIZERS["adamw-8bit"].bytes_per_parameter(),
     "bnb-small": lambda i: sum(OPTIMIZERS["adamw-8bit"].state_bytes((i["numel"],)).values()),
     "ao-fused-vs-bnb8": saved(pure_bf16("adamw"), pure_bf16("adamw-8bit")),
     "ao-fused-vs-ao4": saved(pure_bf16("adamw"), pure_bf16("adamw-4bit")),
     "ao-fused-abs": lambda i: predict(pure_bf16("adamw", implementation="fused")).peak_bytes,
-    "ao-cpuoffload": lambda i: total(i["params"], recipe="pure-bf16")
-    - total(i["params"], recipe="pure-bf16", offload="optimizer"),
+    "ao-cpuoffload": lambda i: (
+        total(i["params"], recipe="pure-bf16") - total(i["params"], recipe="pure-bf16", offload="optimizer")
+    ),
     "torchtune-bf16-sgd": lambda i: predict(pure_bf16("sgd")).peak_bytes,
     "torchtune-bf16-adamw": lambda i: predict(pure_bf16("adamw", implementation="for-loop")).peak_bytes,
     "torchtune-bf16-adamw8": lambda i: predict(pure_bf16("adamw-8bit")).total_bytes,
     "peft-lora-r32-count": lora_in("llama-3.2-3b", 32),
     "peft-lora-r64-count": lora_in("llama-3.2-3b", 64),
     "peft-lora-mlp-count": lora_in("llama-3.2-3b", 10, "mlp"),
-    "peft-lora-r32to64": lambda i: predict(Setup(model="llama-3.2-3b", lora_rank=64)).total_bytes
-    - predict(Setup(model="llama-3.2-3b", lora_rank=32)).total_bytes,
+    "peft-lora-r32to64": lambda i: (
+        predict(Setup(model="llama-3.2-3b", lora_rank=64)).total_bytes
+        - predict(Setup(model="llama-3.2-3b", lora_rank=32)).total_bytes
+    ),
     "peft-lora-r32-abs": lambda i: predict(Setup(model="llama-3.2-3b", lora_rank=32)).total_bytes,
     "peft-lora-file": lambda i: predict(Setup(model="llama-3.2-3b", lora_rank=32)).bytes["weights"],
     "peft-doc-1b": weights_of("pure-bf16"),
-    "peft-doc-1b-3x": lambda i: total(i["params"], recipe="pure-bf16")
-    - states(i["params"], recipe="pure-bf16")["weights"],
+    "peft-doc-1b-3x": lambda i: (
+        total(i["params"], recipe="pure-bf16") - states(i["params"], recipe="pure-bf16")["weights"]
+    ),
     "lora-gpt3-r8": lora_in("gpt3-175b", 8),
     "lora-gpt3-ckpt": lambda i: predict(
         Setup(model="gpt3-175b", lora_rank=4, adapter_precision="recipe")
@@ -172,8 +177,9 @@ RECKONED: dict[str, Callable[[Inputs], float]] = {
     "lora-roberta-large": lora_in("roberta-large", 8),
     "qlora-noDQ": lambda i: adapters.BASES["nf4"].bits - 4,
     "qlora-DQ": lambda i: adapters.BASES["nf4-dq"].bits - 4,
-    "qlora-65b-saved": lambda i: adapters.matrix_bytes(int(i["params"]), "nf4")
-    - adapters.matrix_bytes(int(i["params"]), "nf4-dq"),
+    "qlora-65b-saved": lambda i: (
+        adapters.matrix_bytes(int(i["params"]), "nf4") - adapters.matrix_bytes(int(i["params"]), "nf4-dq")
+    ),
     "qlora-lora26": lambda i: states(i["params"], trainable=i["frac"])["weights"],
     "litgpt-llama7b-nf4-dq": quantised_to("nf4-dq", "nf4"),
     "litgpt-llama7b-bf16-nf4": quantised_to("nf4", "bf16"),
@@ -183,16 +189,16 @@ RECKONED: dict[str, Callable[[Inputs], float]] = {
     "acc-bert-load": lambda i: states(architecture("bert-base-cased").parameters, recipe="fp32")["weights"],
     "acc-idefics": lambda i: published.accelerate_training(i["load_gib"] * units.GiB / 4).printed,
     "ds-z3-none": lambda i: published.deepspeed_zero3(i["params"], i["largest"], i["gpus"]).gpu_bytes,
-    "ds-z2-doc-old": lambda i: published.deepspeed_zero2(
-        i["params"], i["gpus"], before_2024=True
-    ).gpu_bytes,
+    "ds-z2-doc-old": lambda i: published.deepspeed_zero2(i["params"], i["gpus"], before_2024=True).gpu_bytes,
     "ds-z2-code-new": lambda i: published.deepspeed_zero2(i["params"], i["gpus"]).gpu_bytes,
     "ds-t5l-case1": lambda i: published.deepspeed_zero3(i["params"], i["largest"], i["gpus"]).gpu_bytes,
     "llmc-m": lambda i: states(i["params"], recipe="fp32")["first_moment"],
     "rfdetr-lazy": lambda i: states(i["params"])["master_copy"] + moments(states(i["params"])),
-    "vit-l-foreach": lambda i: predict(
-        Setup(parameters=i["params"], recipe="fp32", optimizer="adam", implementation="foreach")
-    ).peak_bytes,
+    "vit-l-foreach": lambda i: (
+        predict(
+            Setup(parameters=i["params"], recipe="fp32", optimizer="adam", implementation="foreach")
+        ).peak_bytes
+    ),
     "peft2196-fft": weights_of("fp32"),
     "peft2196-opt": lambda i: moments(states(i["params"], recipe="fp32", optimizer="adam")),
     "peft2196-lora-grad": lambda i: states("23510081", recipe="fp32", trainable=i["params"])["gradients"],
@@ -231,12 +237,23 @@ def expected(name: str) -> float:
     return BY_ID[name]["expected"] * SCALES[BY_ID[name]["unit"]]
 
 
+EXPLANATIONS: set[str] = set()
+
+
+def explains(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Say which wrong or misleading figure a test explains."""
+    EXPLANATIONS.add(name)
+    return lambda test: test
+
+
+@explains("bnb-roberta-base-trap")
 def test_8_bit_adam_cannot_save_more_than_the_state_there_is() -> None:
     parameters = BY_ID["bnb-roberta-base-trap"]["inputs"]["params"]
     assert switch("adamw", "adamw-8bit", "fp32")({"params": parameters}) < 0.76 * units.GB
     assert moments(states(parameters, recipe="fp32")) < expected("bnb-roberta-base-trap")
 
 
+@explains("ao-cpuoffload-grad-trap")
 def test_offloading_gradients_saves_less_than_their_size_because_the_peak_moves() -> None:
     parameters = BY_ID["ao-cpuoffload-grad-trap"]["inputs"]["params"]
     gradients = states(parameters, recipe="pure-bf16")["gradients"]
@@ -250,6 +267,7 @@ def test_offloading_gradients_saves_less_than_their_size_because_the_peak_moves(
     assert two.peak_moment == "end of forward" or two.moments[two.peak_moment]["activations"] > 0
 
 
+@explains("peft-lorafa-trap")
 def test_a_frozen_lora_matrix_saves_8_bytes_where_no_gradient_is_alive() -> None:
     frozen = BY_ID["peft-lorafa-trap"]["inputs"]["frozen_A"]
     both = Setup(parameters=9175040, recipe="fp32")
@@ -262,6 +280,7 @@ def test_a_frozen_lora_matrix_saves_8_bytes_where_no_gradient_is_alive() -> None
     assert before_step[0] - before_step[1] == 12 * frozen
 
 
+@explains("lora-deberta-trap")
 def test_the_deberta_figure_is_rank_16_printed_beside_rank_8() -> None:
     i = BY_ID["lora-deberta-trap"]["inputs"]
     model = adapters_on(i["d"], i["L"])
@@ -277,17 +296,20 @@ def adapters_on(hidden: int, layers: int) -> Transformer:
     )
 
 
+@explains("lora-gpt2m-trap")
 def test_gpt2_medium_with_rank_4_trains_more_than_the_paper_prints() -> None:
     assert adapters.lora_parameters("gpt2-medium", 4) == 393_216
     assert expected("lora-gpt2m-trap") < 393_216 * 0.9
 
 
+@explains("lora-gpt3-vram-trap")
 def test_1200_gb_for_gpt3_is_not_a_16_byte_figure() -> None:
     parameters = BY_ID["lora-gpt3-vram-trap"]["inputs"]["params"]
     assert total(parameters) == 2.8 * units.TB
     assert expected("lora-gpt3-vram-trap") < min(total(parameters, recipe=name) for name in RECIPES)
 
 
+@explains("qlora-fig6-model-trap")
 def test_qloras_bar_for_the_7b_base_holds_a_gigabyte_that_no_weight_explains() -> None:
     i = BY_ID["qlora-fig6-model-trap"]["inputs"]
     assert adapters.hidden_matrix_parameters("llama-2-7b") == i["linear"]
@@ -296,6 +318,7 @@ def test_qloras_bar_for_the_7b_base_holds_a_gigabyte_that_no_weight_explains() -
     assert expected("qlora-fig6-model-trap") - recount > units.GB
 
 
+@explains("hf-fp16-worse")
 def test_mixed_precision_costs_memory_when_activations_are_few() -> None:
     few = Setup(
         model="bert-large", recipe="fp32", batch=1, sequence=512, accumulation=4, checkpointing="full",
@@ -314,6 +337,7 @@ def test_accelerate_prints_a_maximum_where_a_sum_belongs() -> None:
     assert estimate.alive_together > 2 * estimate.printed
 
 
+@explains("ds-4527-trap")
 def test_deepspeeds_estimate_with_full_offload_is_the_largest_layer_alone() -> None:
     i = BY_ID["ds-4527-trap"]["inputs"]
     estimate = published.deepspeed_zero3(i["params"], i["largest"], i["gpus"], offload_parameters=True)
@@ -322,12 +346,14 @@ def test_deepspeeds_estimate_with_full_offload_is_the_largest_layer_alone() -> N
     assert estimate.host_bytes > 18 * i["params"]
 
 
+@explains("ds-4093-trap")
 def test_13_gb_on_2_and_on_4_gpus_cannot_be_states_that_are_shared() -> None:
     shared = [total("6B", zero=3, gpus=gpus, offload="optimizer,gradients") for gpus in (2, 4)]
     assert shared[0] == 2 * shared[1]
     assert expected("ds-4093-trap") == pytest.approx(total("6B", offload="optimizer,gradients"), rel=0.1)
 
 
+@explains("peft2196-act-trap")
 def test_freezing_does_not_shrink_activations_as_it_shrinks_states() -> None:
     assert expected("peft2196-act-trap") > 1310.95 * units.MiB
     full = Setup(model="small-gpt", recipe="fp32", batch=16, sequence=128)
@@ -337,11 +363,13 @@ def test_freezing_does_not_shrink_activations_as_it_shrinks_states() -> None:
     assert after.bytes["activations"] > 0.9 * before.bytes["activations"]
 
 
+@explains("cookbook36-3")
 def test_qwen_72b_has_three_matrices_in_its_mlp() -> None:
     assert architecture("qwen1.5-72b").parameters / 1e9 == pytest.approx(72.3, rel=0.002)
     assert replace(architecture("qwen1.5-72b"), gated=False).parameters < 57e9
 
 
+@explains("llama31-70b-trap")
 def test_300_gb_for_70b_is_below_every_regime_while_its_neighbours_are_pure_bf16() -> None:
     per_parameter = expected("llama31-70b-trap") / 70e9
     assert per_parameter < min(recipe.bytes_per_parameter() for recipe in RECIPES.values())
@@ -349,8 +377,5 @@ def test_300_gb_for_70b_is_below_every_regime_while_its_neighbours_are_pure_bf16
     assert total("405B", recipe="pure-bf16") / units.GB == pytest.approx(3250, rel=0.01)
 
 
-def test_every_trap_has_its_test() -> None:
-    source = Path(__file__).read_text(encoding="utf-8")
-    body = source[source.index("def expected") :]
-    named = {name for name, case in BY_ID.items() if case["kind"] in EXPLAINED and f'"{name}"' in body}
-    assert {name for name, case in BY_ID.items() if case["kind"] in EXPLAINED} - named == {"cookbook36-3"}
+def test_every_trap_is_explained() -> None:
+    assert {name for name, case in BY_ID.items() if case["kind"] in EXPLAINED} == EXPLANATIONS
