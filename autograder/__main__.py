@@ -1,0 +1,140 @@
+"""The course's commands: `python -m autograder grade lesson-06`, `feedback`, `export`, `replay`, `build`, `new-lesson`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from autograder.course import course
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; 0 when it did what was asked, 1 when it could not, 2 when it was asked wrongly."""
+    words = sys.argv[1:] if arguments is None else arguments
+    parser = _parser()
+    chosen = parser.parse_args(words)
+    if chosen.command is None:
+        parser.print_help()
+        return 2
+    return chosen.run(chosen)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m autograder", description="The course's own commands.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    grade = commands.add_parser("grade", help="grade what lies in autograder/submitted")
+    grade.add_argument("lesson", help="such as lesson-06")
+    grade.add_argument("--jobs", type=_positive, help="submissions at a time (default: every core)")
+    grade.add_argument(
+        "--sandbox", choices=("on", "off"), default="on", help="off: run submissions unprotected"
+    )
+    grade.add_argument(
+        "--seed", type=int, help="draw the questions' inputs from this seed (default: a fresh one)"
+    )
+    grade.add_argument("--scheduler", metavar="tcp://HOST:PORT", help="run the jobs on a Dask cluster")
+    grade.add_argument("--student", action="append", default=[], help="only this student (may be repeated)")
+    grade.set_defaults(run=_grade)
+    feedback = commands.add_parser("feedback", help="write the HTML that a learner may see")
+    feedback.add_argument("lesson")
+    feedback.add_argument(
+        "--student", action="append", default=[], help="only this student (may be repeated)"
+    )
+    feedback.set_defaults(run=_feedback)
+    export = commands.add_parser("export", help="write grades as an LMS imports them")
+    export.add_argument("--for", dest="lms", choices=("canvas", "moodle"), required=True)
+    export.add_argument("--to", help="the file to write (default: autograder/grades-LMS.csv)")
+    export.add_argument("--roster", help="a gradebook exported from the LMS, for names and ids")
+    export.set_defaults(run=_export)
+    replay = commands.add_parser(
+        "replay", help="grade one submission again from its seed and show every question asked"
+    )
+    replay.add_argument("student")
+    replay.add_argument("lesson")
+    replay.add_argument(
+        "--seed", type=int, help="the seed in the report (default: the one it was graded with)"
+    )
+    replay.add_argument("--sandbox", choices=("on", "off"), default="on")
+    replay.set_defaults(run=_replay)
+    build = commands.add_parser("build", help="make lessons/ and solutions/ from source/")
+    build.add_argument("lessons", nargs="*", metavar="LESSON")
+    build.add_argument("--force", action="store_true", help="also where nothing changed")
+    build.set_defaults(run=_build)
+    new_lesson = commands.add_parser("new-lesson", help="lay a new lesson's files")
+    new_lesson.add_argument("lesson")
+    new_lesson.add_argument("--title")
+    new_lesson.add_argument("--slug")
+    new_lesson.set_defaults(run=_new_lesson)
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not a number of jobs; 1 or more")
+    return number
+
+
+def _guarded(work) -> int:
+    """Run a command; what it cannot do is one line, never a stack trace."""
+    from autograder.grade import Refused
+    from autograder.gradebook import GradebookError
+
+    try:
+        return work()
+    except (Refused, GradebookError) as error:
+        print(f"Stopped: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Stopped. What was graded is kept: run the same command to go on.", file=sys.stderr)
+        return 130
+
+
+def _grade(chosen: argparse.Namespace) -> int:
+    from autograder import grade
+
+    options = grade.Options(
+        jobs=chosen.jobs,
+        shut_in=chosen.sandbox == "on",
+        seed=chosen.seed,
+        scheduler=chosen.scheduler,
+        students=tuple(chosen.student),
+    )
+    return _guarded(lambda: grade.grade(course(), chosen.lesson, options))
+
+
+def _feedback(chosen: argparse.Namespace) -> int:
+    from autograder import feedback
+
+    return _guarded(lambda: feedback.feedback(course(), chosen.lesson, tuple(chosen.student)))
+
+
+def _export(chosen: argparse.Namespace) -> int:
+    from autograder import export
+
+    return _guarded(lambda: export.export(course(), chosen.lms, chosen.to, chosen.roster))
+
+
+def _replay(chosen: argparse.Namespace) -> int:
+    from autograder import replay
+
+    return _guarded(
+        lambda: replay.replay(
+            course(), chosen.student, chosen.lesson, chosen.seed, shut_in=chosen.sandbox == "on"
+        )
+    )
+
+
+def _build(chosen: argparse.Namespace) -> int:
+    from autograder import build
+
+    return build.main(chosen.lessons or None, force=chosen.force)
+
+
+def _new_lesson(chosen: argparse.Namespace) -> int:
+    from autograder import new_lesson
+
+    return new_lesson.main(chosen.lesson, chosen.title, chosen.slug)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

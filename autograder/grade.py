@@ -1,0 +1,481 @@
+"""Grades a lesson for the whole class: who handed in, jobs in parallel, one writer, `grades.csv` and a report.
+
+Each result is kept under a hash of all it depends on, and each step after it can be done twice without harm, so that a
+run that was killed at any moment goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from autograder import grader, inbox, sandbox, submissions, summary
+from autograder.course import Course
+from autograder.gradebook import Book, GradebookError
+from autograder.grader import Job, digest
+from autograder.inbox import Submitted
+from autograder.submissions import Lesson
+
+COLUMNS = ("student", "lesson", "score", "max_score", "needs_manual_grade", "note")
+
+
+class Refused(Exception):
+    """Grading cannot start; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to grade. `seed` None draws a fresh one; `jobs` None uses every core."""
+
+    jobs: int | None = None
+    shut_in: bool = True
+    seed: int | None = None
+    scheduler: str | None = None
+    students: tuple[str, ...] = ()
+    limits: dict = field(default_factory=dict)
+    share: bool = True
+    quiet: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where grading keeps things, all under `autograder/`."""
+
+    root: Path
+
+    @property
+    def kept(self) -> Path:
+        return self.root / "autograder"
+
+    @property
+    def submitted(self) -> Path:
+        return self.kept / "submitted"
+
+    @property
+    def staged(self) -> Path:
+        return self.kept / "staged"
+
+    @property
+    def results(self) -> Path:
+        return self.kept / "results"
+
+    @property
+    def grades(self) -> Path:
+        return self.kept / "grades.csv"
+
+    def report(self, lesson: str) -> Path:
+        return self.kept / f"report-{lesson}.md"
+
+
+# ---------------------------------------------------------------- the whole run
+
+
+def grade(here: Course, lesson_id: str, options: Options, say: Callable[[str], None] = print) -> int:
+    """Grade a lesson; 0 when everyone was graded or has a reason in grades.csv, 1 when the grader failed on someone."""
+    places = Places(root=here.root)
+    lesson, text = released(here, lesson_id)
+    if options.shut_in and options.scheduler is None and (why := sandbox.why_no_sandbox()):
+        raise Refused(
+            f"{why}. Nothing was graded. SANDBOX=off grades without a sandbox, and says so in every report."
+        )
+    if not places.submitted.is_dir():
+        raise Refused(
+            f"{places.submitted} is not there: put submissions in it as STUDENT/{lesson_id}/NOTEBOOK.ipynb"
+        )
+    places.results.mkdir(parents=True, exist_ok=True)
+    with only_one(places, say):
+        return _grade(here, places, lesson, text, options, say)
+
+
+def _grade(here: Course, places: Places, lesson: Lesson, text: str, options: Options, say: Callable) -> int:
+    book = Book(here, places.staged)
+    register(book, places, lesson, text)
+    handed_in = inbox.collect(places.submitted, lesson, book.students())
+    if options.students:
+        wanted = {inbox.person(name) for name in options.students}
+        handed_in = [s for s in handed_in if inbox.person(s.student) in wanted]
+    if not handed_in:
+        raise Refused(f"no submissions of {lesson.id} in {places.submitted}")
+    questions = question_file(here, lesson.id)
+    store = Store(places.results / lesson.id)
+    run = store.begin(options.seed)
+    job = Job(
+        student="",
+        lesson=lesson.id,
+        lesson_name=lesson.name,
+        lesson_text=text,
+        notebook=b"",
+        seed=run["seed"],
+        questions=questions,
+        limits=options.limits,
+        shut_in=options.shut_in,
+    )
+    if options.share:
+        job = replace(job, reference=reference(store, job, options, say))
+    failed = _grade_all(places, book, lesson, store, job, handed_in, options, say)
+    finish(places, book, lesson, store, handed_in, options)
+    store.end(run)
+    _say_what_came_of_it(places, lesson, store, handed_in, say)
+    return 1 if failed else 0
+
+
+def _grade_all(
+    places: Places,
+    book: Book,
+    lesson: Lesson,
+    store: Store,
+    job: Job,
+    handed_in: list[Submitted],
+    options,
+    say,
+) -> int:
+    """Grade what is not graded yet, and enter results in the students' order while later ones are under way."""
+    failed = 0
+    with runner(options) as start, progress(len(handed_in), lesson.id, options.quiet) as step:
+        waiting: list[tuple[Submitted, str, Any]] = []
+        for one in handed_in:
+            key = store.key(one, job, options.seed)
+            ready = one.body is None or store.has(key)
+            own = replace(job, student=one.student, notebook=one.body or b"")
+            waiting.append((one, key, None if ready else start(own)))
+        for one, key, future in waiting:
+            try:
+                result = _result(one, store, key, future, job)
+                enter(book, lesson, store, one, key, result)
+            except GradebookError as error:
+                failed += 1
+                store.note(one.student, {**_bare(one, job), "unreadable": f"not entered: {error}"})
+            except Exception as error:  # one submission never stops the class
+                failed += 1
+                says = (
+                    f"the grader failed on it: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+                )
+                store.note(one.student, {**_bare(one, job), "unreadable": says})
+            step(1)
+    return failed
+
+
+def _result(one: Submitted, store: Store, key: str, future: Future | None, job: Job) -> dict:
+    if one.body is None:
+        return {**_bare(one, job), "unreadable": one.why_not or "there is nothing to grade"}
+    if future is None:
+        return store.load(key)
+    result = future.result()
+    store.save(key, result)
+    return result
+
+
+def _bare(one: Submitted, job: Job) -> dict:
+    return {
+        "student": one.student,
+        "lesson": job.lesson,
+        "seed": job.seed,
+        "shut_in": job.shut_in,
+        "unreadable": None,
+        "notes": [],
+        "incidents": [],
+    }
+
+
+def enter(book: Book, lesson: Lesson, store: Store, one: Submitted, key: str, result: dict) -> None:
+    """Put a result into the gradebook, unless exactly this one is already there."""
+    mark = digest(key, json.dumps(result, sort_keys=True), one.timestamp, book.url)
+    there = (
+        result["unreadable"]
+        or (book.folder("autograded", one.student, lesson.id) / f"{lesson.name}.ipynb").is_file()
+    )
+    if store.entered(one.student) == mark and there:
+        store.note(one.student, result, one.notes)
+        return
+    if result["unreadable"]:
+        book.write_nothing(one.student, lesson, one.timestamp)
+    else:
+        book.write(result, lesson, one.timestamp)
+    store.note(one.student, result, one.notes)
+    store.enter(one.student, mark)
+
+
+def finish(
+    places: Places, book: Book, lesson: Lesson, store: Store, handed_in: list[Submitted], options
+) -> None:
+    """Write grades.csv and the report from what the gradebook and the results say now."""
+    write_grades(places, book)
+    notes = {one.student: store.noted(one.student) for one in handed_in}
+    summary.write(places.report(lesson.id), lesson.id, notes)
+
+
+def write_grades(places: Places, book: Book) -> None:
+    """grades.csv: one row a student and lesson, from the gradebook, with the reason where something was amiss."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in book.rows():
+        noted = Store(places.results / row.lesson).noted(row.student)
+        cells = (row.student, row.lesson, number(row.score), number(row.max_score), row.needs_manual_grade)
+        writer.writerow([safe_cell(str(cell)) for cell in (*cells, summary.note(noted))])
+    write_whole(places.grades, table.getvalue())
+
+
+def number(value: float) -> str:
+    """A score without idle decimals."""
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def safe_cell(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _say_what_came_of_it(
+    places: Places, lesson: Lesson, store: Store, handed_in: list[Submitted], say
+) -> None:
+    noted = [store.noted(one.student) or {} for one in handed_in]
+    bad = sum(bool(n.get("unreadable")) for n in noted)
+    flagged = sum(bool(n.get("incidents")) for n in noted)
+    says = f"{lesson.id}: {len(noted) - bad} graded"
+    says += f", {bad} not graded (the reasons are in grades.csv)" if bad else ""
+    says += f", {flagged} with something to look at ({places.report(lesson.id).name})" if flagged else ""
+    if any(n.get("shut_in") is False for n in noted):
+        says += "; the sandbox was OFF"
+    say(says)
+    say(f"Grades: {places.grades}")
+
+
+# ---------------------------------------------------------------- the lesson
+
+
+def released(here: Course, lesson_id: str) -> tuple[Lesson, str]:
+    """The lesson as it was handed out, and its notebook's text; Refused when it was not built."""
+    folder = here.lessons / lesson_id
+    found = sorted(folder.glob("*.ipynb")) if folder.is_dir() else []
+    if len(found) != 1:
+        known = ", ".join(sorted(p.name for p in here.lessons.glob("lesson-*"))) or "none"
+        raise Refused(
+            f"lessons/{lesson_id} holds no single notebook: run `make build` (lessons there: {known})"
+        )
+    text = found[0].read_text(encoding="utf-8")
+    return submissions.read_lesson(text, lesson_id, found[0].stem), text
+
+
+def question_file(here: Course, lesson_id: str) -> str | None:
+    """The path of the question bank where the course is not the one this package lies in."""
+    own = Path(__file__).resolve().parent / "questions"
+    path = here.questions / f"{lesson_id.replace('-', '_')}.py"
+    if not path.is_file():
+        raise Refused(f"{lesson_id} has no question bank ({path.name} is missing)")
+    chosen = None if here.questions.resolve() == own else str(path)
+    try:
+        grader.question_bank(lesson_id, chosen)
+    except Exception as error:
+        raise Refused(
+            f"the question bank of {lesson_id} cannot be read: {type(error).__name__}: {error}"
+        ) from error
+    return chosen
+
+
+def register(book: Book, places: Places, lesson: Lesson, text: str) -> None:
+    """Enter the lesson into the gradebook when it is not there as it is now."""
+    mark = places.results / f"registered-{lesson.id}"
+    wanted = digest(book.url, text)
+    try:
+        same = mark.read_text(encoding="utf-8") == wanted
+    except OSError:
+        same = False
+    if not same or not book.knows(lesson):
+        book.register(lesson, text)
+        write_whole(mark, wanted)
+
+
+def reference(store: Store, job: Job, options: Options, say: Callable) -> dict[str, list] | None:
+    """What the lesson's own cells show for everybody, from one run of the lesson, kept until anything changes."""
+    key = "reference-" + digest(job.lesson_text, grader.code_digest(), job.limits, job.shut_in)[:32]
+    if not store.has(key):
+        try:
+            if not options.quiet:
+                say(f"{job.lesson}: running the lesson once for what its own cells show")
+            shown = (_remote_reference if options.scheduler else _local_reference)(job, options)
+        except Exception as error:
+            say(
+                f"{job.lesson}: the lesson itself did not run to its end ({error}); every cell is run for everyone"
+            )
+            return None
+        store.save(key, shown)
+    return store.load(key)
+
+
+def _local_reference(job: Job, options: Options) -> dict[str, list]:
+    return grader.reference_run(job)
+
+
+def _remote_reference(job: Job, options: Options) -> dict[str, list]:
+    with runner(options) as start:
+        return start(job, grader.reference_run).result()
+
+
+# ---------------------------------------------------------------- where jobs run
+
+
+@contextmanager
+def runner(options: Options) -> Iterator[Callable]:
+    """A function that starts a job and returns its future: on this machine's cores or on a Dask cluster."""
+    if options.scheduler:
+        with _cluster(options.scheduler) as start:
+            yield start
+        return
+    pool = ThreadPoolExecutor(max_workers=options.jobs or cores())
+    try:
+        yield lambda job, what=grader.grade_submission: pool.submit(what, job)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _cluster(address: str) -> Iterator[Callable]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise Refused("SCHEDULER needs the package's extra `cluster`: pip install -e '.[cluster]'") from None
+    try:
+        client = Client(address, timeout=10, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise Refused(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
+    try:
+        yield lambda job, what=grader.grade_submission: client.submit(what, job, pure=False)
+    finally:
+        client.close()
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def progress(total: int, what: str, quiet: bool) -> Iterator[Callable[[int], Any]]:
+    """A progress bar on the error stream, where that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(total=total, desc=what, unit="submission", disable=quiet or not sys.stderr.isatty()) as bar:
+        yield bar.update
+
+
+@contextmanager
+def only_one(places: Places, say: Callable) -> Iterator[None]:
+    """One grader at a time: a second one waits for the first, and says so."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(places.kept / "grading.lock")
+    try:
+        lock.acquire(timeout=0.1)
+    except Timeout:
+        say("Another grading is under way in this course; waiting for it to end.")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+# ---------------------------------------------------------------- what is kept between runs
+
+
+class Store:
+    """Results of one lesson on disk, each written whole or not at all."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, seed: int | None) -> dict:
+        """The run that goes on, or a new one with its own seed."""
+        run = self._read("run.json") or {}
+        if not run or run.get("ended") or (seed is not None and run["seed"] != seed):
+            run = {
+                "seed": secrets.randbits(48) if seed is None else seed,
+                "started": time.time(),
+                "ended": None,
+            }
+            self._write("run.json", run)
+        return run
+
+    def end(self, run: dict) -> None:
+        """Note that a run came to its end, so that the next one draws a seed of its own."""
+        self._write("run.json", {**run, "ended": time.time()})
+
+    def key(self, one: Submitted, job: Job, seed: int | None) -> str:
+        """The name of a result: a hash of all that it depends on but a seed that was drawn."""
+        bank = Path(job.questions).read_bytes() if job.questions else b""
+        reference_ = digest(json.dumps(job.reference, sort_keys=True))
+        parts = (
+            one.student,
+            one.body or b"",
+            job.lesson_text,
+            bank,
+            reference_,
+            job.limits,
+            job.shut_in,
+            seed,
+        )
+        return digest(grader.VERSION, grader.code_digest(), *parts)[:40]
+
+    def has(self, key: str) -> bool:
+        return (self.folder / f"{key}.json").is_file()
+
+    def load(self, key: str) -> dict:
+        return json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8"))
+
+    def save(self, key: str, result: dict) -> None:
+        self._write(f"{key}.json", result)
+
+    def note(self, student: str, result: dict, notes: tuple[str, ...] = ()) -> None:
+        """Keep what the report and grades.csv say of a student."""
+        kept = {
+            k: result.get(k)
+            for k in ("student", "seed", "shut_in", "unreadable", "incidents", "usage", "seconds")
+        }
+        self._write(f"{self._person(student)}.note.json", {**kept, "notes": [*notes, *result["notes"]]})
+
+    def noted(self, student: str) -> dict | None:
+        return self._read(f"{self._person(student)}.note.json")
+
+    def enter(self, student: str, mark: str) -> None:
+        """Note that a student's result is in the gradebook."""
+        self._write(f"{self._person(student)}.entered.json", mark)
+
+    def entered(self, student: str) -> str | None:
+        return self._read(f"{self._person(student)}.entered.json")
+
+    def _person(self, student: str) -> str:
+        return "student-" + digest(student)[:32]
+
+    def _read(self, name: str) -> Any:
+        try:
+            return json.loads((self.folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def _write(self, name: str, value: Any) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / name, json.dumps(value))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or not at all, whenever the process is killed."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(fresh, "w", encoding="utf-8", newline="") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    os.replace(fresh, path)

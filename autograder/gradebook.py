@@ -1,0 +1,415 @@
+"""Puts results into nbgrader's gradebook: its own steps, with ours in the place where it would run the notebook.
+
+One process writes. Each submission is staged as a clean notebook, made from the lesson's cells and the learner's text,
+and goes through nbgrader's autograde; our preprocessor lays the outputs, scores and cards in where `Execute` would run
+the learner's code beside the checks. Gradebook, formgrader, feedback and export stay nbgrader's.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import nbformat
+from nbformat.notebooknode import NotebookNode
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.converters import Autograde, GenerateAssignment
+from nbgrader.converters.base import NbGraderException
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import (
+    AssignLatePenalties,
+    CheckCellMetadata,
+    ComputeChecksums,
+    NbGraderPreprocessor,
+    SaveAutoGrades,
+    SaveCells,
+)
+from traitlets.config import Config, PyFileConfigLoader
+
+from autograder.course import Course
+from autograder.submissions import Lesson
+
+
+class GradebookError(Exception):
+    """The gradebook refused something; the message is one line for the instructor."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What the gradebook holds of one submission."""
+
+    student: str
+    lesson: str
+    score: float
+    max_score: float
+    needs_manual_grade: bool
+
+
+class LayVerdicts(NbGraderPreprocessor):
+    """Stands where nbgrader would execute the notebook: gives each cell its outputs and each question its score."""
+
+    results: ClassVar[dict[tuple[str, str], dict]] = {}
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        about = resources["nbgrader"]
+        result = self.results.get((about["student"], about["assignment"]))
+        if result is None:
+            raise NbGraderException(
+                "this course is graded by `make grade`, which runs submissions in a sandbox; nothing was run"
+            )
+        kept = {cell["name"]: cell for cell in named_cells(result)}
+        for cell in nb.cells:
+            if cell.cell_type == "code":
+                cell.outputs = outputs_of(kept.get(cell.get("id"), {}), result)
+                cell.execution_count = None
+        return nb, resources
+
+
+def named_cells(result: dict) -> list[dict]:
+    """The cells of a result, each with a name of its own: the lesson's id, or own-N for a learner's."""
+    taken: set[str] = set()
+    named = []
+    for number, cell in enumerate(result["cells"], 1):
+        name = cell["id"] or f"own-{number}"
+        while name in taken:
+            name += f"-{number}"
+        taken.add(name)
+        named.append({**cell, "name": name})
+    return named
+
+
+def outputs_of(cell: dict, result: dict) -> list[NotebookNode]:
+    """What stands below a cell: for a check its score and card, else what the cell showed."""
+    if cell.get("role") != "check":
+        return [nbformat.from_dict(output) for output in cell.get("outputs", [])]
+    judged = result["verdicts"].get(cell["question"])
+    if judged is None:
+        return []
+    if judged["manual"]:
+        data = {"text/plain": judged["text"], "text/html": judged["html"]}
+        return [nbformat.v4.new_output("display_data", data=data)]
+    data = {"text/plain": repr(float(judged["score"])), "text/html": judged["html"]}
+    return [nbformat.v4.new_output("execute_result", data=data)]
+
+
+def notebook_of(result: dict, lesson: Lesson) -> NotebookNode:
+    """The clean notebook of a submission, without outputs."""
+    made = nbformat.v4.new_notebook(metadata=nbformat.from_dict(lesson.metadata))
+    made.nbformat_minor = 5
+    for cell in named_cells(result):
+        kind = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}
+        new = kind.get(cell["kind"], nbformat.v4.new_markdown_cell)(cell["source"], id=cell["name"][:64])
+        if cell["marks"]:
+            new.metadata["nbgrader"] = nbformat.from_dict(cell["marks"])
+        made.cells.append(new)
+    return made
+
+
+# ---------------------------------------------------------------- nbgrader, in this process
+
+
+class _One(Autograde):
+    """nbgrader's autograde for one submission whose folder is known, whatever characters its name has."""
+
+    def init_notebooks(self) -> None:
+        folder = self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
+        self.assignments = {folder: sorted(str(path) for path in Path(folder).glob("*.ipynb"))}
+
+
+class _Register(GenerateAssignment):
+    """nbgrader's generate_assignment on the released lesson: only what fills the gradebook."""
+
+    def _clean_old_notebooks(self, assignment_id: str, student_id: str) -> None:
+        try:
+            super()._clean_old_notebooks(assignment_id, student_id)
+        except NbGraderException as error:
+            raise GradebookError(
+                f"the notebook of {assignment_id} has another name than the one already graded"
+            ) from error
+
+
+class Heard(logging.Handler):
+    """What nbgrader complains about, kept in place of being printed."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+        self.log = logging.Logger("autograder.nbgrader", logging.ERROR)
+        self.log.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage().strip())
+
+    def last(self) -> str:
+        """The last line of the last complaint, which names the reason."""
+        lines = [line for text in self.lines for line in text.splitlines() if line.strip()]
+        wanted = [line for line in lines if "rror" in line] or lines
+        return wanted[-1].strip()[:300] if wanted else "nbgrader gave no reason"
+
+
+def course_config(here: Course) -> Config:
+    """The course's nbgrader settings: its nbgrader_config.py if it has one, with our folders where it says nothing."""
+    config = Config()
+    path = here.root / "nbgrader_config.py"
+    if path.is_file():
+        config.merge(PyFileConfigLoader(path.name, path=str(here.root)).load_config())
+    folders = config.CourseDirectory
+    folders.root = str(here.root)
+    kept = here.root / "autograder"
+    defaults = {
+        "course_id": "memory-budget",
+        "submitted_directory": "autograder/submitted",
+        "autograded_directory": "autograder/autograded",
+        "feedback_directory": "autograder/feedback",
+        "db_url": f"sqlite:///{(kept / 'gradebook.db').as_posix()}",
+    }
+    for name, value in defaults.items():
+        if name not in folders:
+            folders[name] = value
+    if url := os.environ.get("MEMORY_BUDGET_DB_URL"):
+        folders.db_url = url
+    return config
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """nbgrader's own deprecation warnings are not our instructors' business; alembic is found beside our Python."""
+    import sys
+
+    before = os.environ.get("PATH", "")
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.environ["PATH"] = before
+
+
+class Book:
+    """The gradebook of a course, and the folders nbgrader keeps beside it."""
+
+    def __init__(self, here: Course, staged: Path) -> None:
+        self.here = here
+        self.staged = staged
+        self.config = course_config(here)
+        self.url = self.config.CourseDirectory.db_url
+        self.course_id = self.config.CourseDirectory.course_id
+
+    def folder(self, step: str, student: str, lesson: str) -> Path:
+        """nbgrader's folder of a submission in a step: "autograded", "feedback"."""
+        return self.here.root / self.config.CourseDirectory[f"{step}_directory"] / student / lesson
+
+    @contextmanager
+    def open(self) -> Iterator[Gradebook]:
+        """nbgrader's gradebook; GradebookError when it cannot be opened."""
+        with _quiet():
+            try:
+                book = Gradebook(self.url, self.course_id)
+            except Exception as error:
+                raise GradebookError(f"the gradebook cannot be opened: {_one_line(error)}") from error
+            with book:
+                yield book
+
+    # -- the lesson
+
+    def register(self, lesson: Lesson, text: str) -> None:
+        """Let the gradebook know a released lesson; GradebookError when it may not change any more."""
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder, "lessons", lesson.id)
+            place.mkdir(parents=True)
+            (place / f"{lesson.name}.ipynb").write_text(text, encoding="utf-8")
+            config = Config()
+            config.CourseDirectory.root = folder
+            config.CourseDirectory.assignment_id = lesson.id
+            config.CourseDirectory.course_id = self.course_id
+            config.CourseDirectory.source_directory = "lessons"
+            config.CourseDirectory.release_directory = "made"
+            config.CourseDirectory.db_url = self.url
+            config.GenerateAssignment.preprocessors = [CheckCellMetadata, ComputeChecksums, SaveCells]
+            self._run(_Register, config, f"{lesson.id} cannot be entered into the gradebook")
+
+    def _run(self, kind: Any, config: Config, what: str) -> None:
+        heard = Heard()
+        with _quiet():
+            step = kind(coursedir=CourseDirectory(config=config), config=config)
+            step.log = heard.log
+            step.coursedir.log = heard.log
+            try:
+                step.start()
+            except GradebookError:
+                raise
+            except (Exception, SystemExit) as error:
+                raise GradebookError(
+                    f"{what}: {heard.last() if heard.lines else _one_line(error)}"
+                ) from error
+
+    # -- a submission
+
+    def write(self, result: dict, lesson: Lesson, timestamp: str | None) -> None:
+        """Enter one result: nbgrader's autograde on the clean notebook. Marks given by hand stay as they are."""
+        student = result["student"]
+        before = self._marks_by_hand(student, lesson)
+        texts = self._answers(student, lesson)
+        self._stage(result, lesson, timestamp)
+        config = Config()
+        config.merge(self.config)
+        folders = config.CourseDirectory
+        folders.submitted_directory = str(self.staged)
+        folders.source_directory = "lessons"
+        folders.assignment_id, folders.notebook_id = lesson.id, lesson.name
+        config.Autograde.autograde_preprocessors = [
+            LayVerdicts,
+            SaveAutoGrades,
+            AssignLatePenalties,
+            CheckCellMetadata,
+        ]
+        LayVerdicts.results[student, lesson.id] = result
+        try:
+            self._autograde(student, config)
+        finally:
+            LayVerdicts.results.pop((student, lesson.id), None)
+        self._keep_marks(student, lesson, before, texts)
+
+    def _autograde(self, student: str, config: Config) -> None:
+        heard = Heard()
+        with _quiet():
+            coursedir = CourseDirectory(config=config)
+            # set past the trait's own validation, which would strip what a student's id may hold
+            coursedir._trait_values["student_id"] = student
+            step = _One(coursedir=coursedir, config=config)
+            step.force = True
+            step.log = coursedir.log = heard.log
+            try:
+                step.start()
+            except (Exception, SystemExit) as error:
+                why = heard.last() if heard.lines else _one_line(error)
+                raise GradebookError(f"nbgrader refused the notebook: {why}") from error
+
+    def _stage(self, result: dict, lesson: Lesson, timestamp: str | None) -> None:
+        place = self.staged / result["student"] / lesson.id
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        (place / f"{lesson.name}.ipynb").write_text(
+            nbformat.writes(notebook_of(result, lesson)) + "\n", encoding="utf-8"
+        )
+        if timestamp:
+            (place / "timestamp.txt").write_text(timestamp, encoding="utf-8")
+
+    def _marks_by_hand(self, student: str, lesson: Lesson) -> dict[str, tuple]:
+        with self.open() as book:
+            try:
+                notebook = book.find_submission_notebook(lesson.name, lesson.id, student)
+            except MissingEntry:
+                return {}
+            return {
+                g.name: (g.auto_score, g.needs_manual_grade)
+                for g in notebook.grades
+                if g.manual_score is not None
+            }
+
+    def _answers(self, student: str, lesson: Lesson) -> dict[str, str]:
+        """The learner's text of each question as it was last graded."""
+        path = self.folder("autograded", student, lesson.id) / f"{lesson.name}.ipynb"
+        try:
+            made = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        texts = {}
+        for cell in made["cells"]:
+            marks = cell["metadata"].get("nbgrader", {})
+            if marks.get("solution"):
+                source = cell["source"]
+                name = marks["grade_id"].removesuffix("-answer")
+                texts[name] = "".join(source) if isinstance(source, list) else source
+        return texts
+
+    def _keep_marks(
+        self, student: str, lesson: Lesson, before: dict[str, tuple], texts: dict[str, str]
+    ) -> None:
+        """A mark by hand need not be looked at again where neither the answer nor the automatic score changed."""
+        if not before:
+            return
+        now = self._answers(student, lesson)
+        with self.open() as book:
+            notebook = book.find_submission_notebook(lesson.name, lesson.id, student)
+            for grade in notebook.grades:
+                auto, needed = before.get(grade.name, (None, True))
+                same = (
+                    grade.name in texts
+                    and texts[grade.name] == now.get(grade.name)
+                    and grade.auto_score == auto
+                )
+                if grade.name in before and same and not needed:
+                    grade.needs_manual_grade = False
+            book.db.commit()
+
+    def write_nothing(self, student: str, lesson: Lesson, timestamp: str | None) -> None:
+        """Enter a submission that could not be read: there, with nothing earned; marks by hand stay."""
+        from nbgrader.utils import parse_utc
+
+        for step in ("autograded", "feedback"):
+            _remove(self.folder(step, student, lesson.id))
+        with self.open() as book:
+            book.update_or_create_student(student)
+            more = {"timestamp": parse_utc(timestamp)} if timestamp else {}
+            book.update_or_create_submission(lesson.id, student, **more)
+            for grade in book.find_submission_notebook(lesson.name, lesson.id, student).grades:
+                grade.auto_score = 0
+                grade.needs_manual_grade = False
+            book.db.commit()
+
+    # -- what it holds
+
+    def knows(self, lesson: Lesson) -> bool:
+        """Whether the lesson is in the gradebook."""
+        with self.open() as book:
+            try:
+                book.find_notebook(lesson.name, lesson.id)
+            except MissingEntry:
+                return False
+        return True
+
+    def students(self) -> list[str]:
+        """Ids of all students in the gradebook."""
+        with self.open() as book:
+            return sorted(student.id for student in book.students)
+
+    def rows(self) -> list[Row]:
+        """Every submission in the gradebook, by lesson and student."""
+        found = []
+        with self.open() as book:
+            for assignment in book.assignments:
+                for submission in assignment.submissions:
+                    found.append(
+                        Row(
+                            student=submission.student_id,
+                            lesson=assignment.name,
+                            score=max(0.0, submission.score - (submission.late_submission_penalty or 0.0)),
+                            max_score=submission.max_score,
+                            needs_manual_grade=bool(submission.needs_manual_grade),
+                        )
+                    )
+        return sorted(found, key=lambda row: (row.lesson, row.student))
+
+
+def _remove(folder: Path) -> None:
+    """Take away a folder of nbgrader's, whose files are read-only."""
+    if folder.is_dir() and not folder.is_symlink():
+        for path in folder.rglob("*"):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.is_dir() else 0o644)
+        shutil.rmtree(folder)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,438 @@
+"""Grades one submission: a pure job, from the bytes handed in to scores, cards, outputs and incidents as plain data.
+
+The learner's cells run in a worker that holds no answer (`worker.py`, shut in by `sandbox.py`); the questions are asked
+from here, and judged here. A cell that ends its worker, breaks a limit or writes to the grader's channel is left out,
+and all others are run again in a new worker, so that only the questions that depend on it lose.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import platform
+import random
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from autograder import card, sandbox, sanitise, slicing, submissions, suspicion, verdict
+from autograder.sandbox import Limits, Material, Stopped, Usage, Worker
+from autograder.submissions import Arranged, Lesson, Placed
+from autograder.verdict import Verdict
+
+VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Everything that one grade depends on, as plain data that can be sent to another machine.
+
+    `lesson_text` is the released notebook's JSON; `reference` holds the outputs of the lesson's own cells by index, or
+    None to run every cell; `questions` is the path of a question bank, or None for the course's own.
+    """
+
+    student: str
+    lesson: str
+    lesson_name: str
+    lesson_text: str
+    notebook: bytes
+    seed: int
+    reference: dict[str, list] | None = None
+    questions: str | None = None
+    limits: dict = field(default_factory=dict)
+    shut_in: bool = True
+
+
+def grade_submission(job: Job) -> dict:
+    """Grade one submission; plain data that JSON can hold, whatever was handed in."""
+    started = time.monotonic()
+    result = {
+        "version": VERSION,
+        "student": job.student,
+        "lesson": job.lesson,
+        "seed": job.seed,
+        "shut_in": job.shut_in,
+        "unreadable": None,
+        "notes": [],
+        "incidents": [],
+    }
+    lesson = submissions.read_lesson(job.lesson_text, job.lesson, job.lesson_name)
+    try:
+        read = submissions.read(job.notebook)
+        if not submissions.belongs(read, lesson):
+            raise submissions.Unreadable(_other_lesson(read, lesson))
+        arranged = submissions.arrange(read, lesson)
+    except submissions.Unreadable as reason:
+        return {**result, "unreadable": str(reason)}
+    except Exception as error:
+        return {**result, "unreadable": f"the notebook cannot be read ({type(error).__name__})"}
+    grading = Grading(job, lesson, arranged)
+    try:
+        grading.run()
+    finally:
+        grading.close()
+    result |= grading.result()
+    result["seconds"] = round(time.monotonic() - started, 3)
+    return result
+
+
+def _other_lesson(read: submissions.Read, lesson: Lesson) -> str:
+    return (
+        f"this is the notebook of {read.lesson}"
+        if read.lesson
+        else f"none of the questions of {lesson.id} is in it"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident:
+    """Something an instructor should know: what kind, in which cell or question, and one line."""
+
+    kind: str
+    where: str
+    says: str
+
+
+class Grading:
+    """One submission while it is graded."""
+
+    def __init__(self, job: Job, lesson: Lesson, arranged: Arranged) -> None:
+        self.job = job
+        self.lesson = lesson
+        self.arranged = arranged
+        self.limits = Limits(**job.limits)
+        self.usage = Usage()
+        self.bank = question_bank(job.lesson, job.questions)
+        self.outputs: dict[int, list[dict]] = {}
+        self.errors: dict[int, str] = {}
+        self.left_out: dict[int, Stopped] = {}
+        self.incidents: list[Incident] = []
+        self.verdicts: dict[str, Verdict] = {}
+        self.asked: dict[str, list] = {}
+        self.worker: Worker | None = None
+        self.done: list[int] = []
+        self.restarts = 0
+        self.until = time.monotonic() + self.limits.total_s
+        self.cells = [i for i, placed in enumerate(arranged.cells) if placed.runs]
+        self.sources, self.shared = self._plan()
+
+    # -- running the cells
+
+    def run(self) -> None:
+        """Run the cells, then ask the questions."""
+        for number, position in enumerate(self.cells, 1):
+            self._run_cell(position, number)
+        self.until = max(self.until, time.monotonic() + self.limits.cell_s)
+        for name, question in self.bank.items():
+            self.verdicts[name] = self._ask(name, question)
+        self._look_for_suspicion()
+
+    def close(self) -> None:
+        """End the worker, if one runs."""
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+    def _plan(self) -> tuple[dict[int, str], dict[int, bool]]:
+        placed = [self.arranged.cells[i] for i in self.cells]
+        steps = [slicing.Step(source=p.cell.source, given=p.untouched or self._is_stub(p)) for p in placed]
+        plan = slicing.plan(steps) if self.job.reference is not None else slicing.run_everything(steps)
+        sources, shared = {}, {}
+        for i, p, source, same in zip(self.cells, placed, plan.sources, plan.shared, strict=True):
+            stub = self._is_stub(p)
+            sources[i] = p.cell.source if stub else source
+            shared[i] = same and not stub
+        return sources, shared
+
+    def _is_stub(self, placed: Placed) -> bool:
+        own = self.lesson.cells[placed.index].source if placed.index is not None else None
+        return placed.role == "answer" and placed.cell.source.strip() == own.strip()
+
+    def _run_cell(self, position: int, number: int) -> None:
+        if self.shared[position]:
+            index = str(self.arranged.cells[position].index)
+            self.outputs[position] = list(self.job.reference.get(index, []))
+        source = self.sources[position]
+        if not source or self._too_late(position):
+            return
+        try:
+            reply = self._request(self._cell(source, number), self._cell_time())
+        except Stopped as stopped:
+            self._leave_out(position, stopped)
+            return
+        self.done.append(position)
+        if reply.get("timeout") or reply.get("error") == "OutOfTime":
+            self._note("time", self._where(position), f"stopped after {self.limits.cell_s:.0f} s")
+        self._keep(position, reply)
+
+    def _keep(self, position: int, reply: dict) -> None:
+        """Take over what a cell showed, unless the class's one run shows it already."""
+        if type(reply.get("error")) is str:
+            self.errors[position] = reply["error"][:80]
+        for part in reply["touched"][:20] if type(reply.get("touched")) is list else ():
+            if type(part) is str and not any(
+                i.kind == "tampering" and part[:60] in i.says for i in self.incidents
+            ):
+                self._note("tampering", self._where(position), f"changes {sanitise.text(part)[:60]}")
+        if not self.shared[position]:
+            beside = self.worker.said() if self.worker else ""
+            shown = reply.get("outputs") if type(reply.get("outputs")) is list else []
+            if beside:
+                shown = [*shown, {"output_type": "stream", "name": "stdout", "text": beside}]
+            self.outputs[position] = sanitise.outputs(shown, hidden_paths())
+
+    def _too_late(self, position: int) -> bool:
+        if self.restarts > self.limits.restarts:
+            stopped = Stopped("given up", "not run: too many cells before it had ended the worker")
+        elif time.monotonic() > self.until:
+            stopped = Stopped(
+                "time", f"not run: the {self.limits.total_s:.0f} s for the whole notebook were used up"
+            )
+        else:
+            return False
+        self.left_out[position] = stopped
+        self._show_stop(position, stopped)
+        return True
+
+    def _leave_out(self, position: int, stopped: Stopped) -> None:
+        self.left_out[position] = stopped
+        self._note(stopped.kind, self._where(position), str(stopped))
+        self._show_stop(position, stopped)
+        self._end_worker()
+
+    def _show_stop(self, position: int, stopped: Stopped) -> None:
+        said = self.worker.said() if self.worker is not None else ""
+        told = [{"output_type": "stream", "name": "stdout", "text": said}] if said else []
+        says = f"This cell was left out when the notebook was graded: {stopped}."
+        told.append({"output_type": "error", "ename": "LeftOut", "evalue": says, "traceback": [says]})
+        self.outputs[position] = sanitise.outputs(told, hidden_paths())
+
+    # -- the worker
+
+    def _cell(self, source: str, number: int) -> dict:
+        return {"do": "cell", "source": source, "number": number}
+
+    def _cell_time(self) -> float:
+        return max(1.0, min(self.limits.cell_s, self.until - time.monotonic()))
+
+    def _request(self, request: dict, timeout_s: float) -> dict:
+        """Ask the worker, after a restart with all the cells run so far when the last one had to be ended."""
+        while self.worker is None:
+            self._restart()
+        return self.worker.ask(request, timeout_s)
+
+    def _restart(self) -> None:
+        self.worker = Worker(material(), self.limits, self.usage, shut_in=self.job.shut_in)
+        for position in list(self.done):
+            if position in self.left_out:
+                continue
+            try:
+                self.worker.ask(
+                    self._cell(self.sources[position], self.cells.index(position) + 1), self._cell_time()
+                )
+                self.worker.said()
+            except Stopped as stopped:
+                self._leave_out(position, stopped)
+                return
+
+    def _end_worker(self) -> None:
+        self.close()
+        self.restarts += 1
+
+    # -- the questions
+
+    def _ask(self, name: str, question: Any) -> Verdict:
+        """The verdict on one question; whatever goes wrong costs this question only."""
+        rng = random.Random(f"{self.job.seed}:{self.job.student}:{name}")
+        requests = question.requests(rng)
+        replies: list[dict] = []
+        stopped = None
+        for request in requests:
+            reply, stopped = self._reply(request) if stopped is None else ({"died": True}, stopped)
+            replies.append(reply)
+        self.asked[name] = [[r.to_json(), reply] for r, reply in zip(requests, replies, strict=True)]
+        if stopped is not None:
+            self._note(stopped.kind, name, str(stopped))
+            if stopped.kind in ("protocol", "output"):
+                return verdict.not_yet(
+                    "Something was written to the grader's channel while it asked for this answer."
+                )
+        try:
+            judged = question.judge(replies, requests)
+        except Exception:
+            self._note(
+                "grader", name, f"the verdict could not be reached: {traceback.format_exc(limit=1)[-300:]}"
+            )
+            return verdict.not_yet("This answer could not be read. Your instructor has been told.")
+        return self._explained(name, judged, replies)
+
+    def _reply(self, request: Any) -> tuple[dict, Stopped | None]:
+        if self.restarts > self.limits.restarts or time.monotonic() > self.until + self.limits.total_s:
+            return {"died": True}, None
+        timeout_s = float(getattr(request, "timeout_s", 5.0))
+        try:
+            asked = {"do": "ask", "request": request.to_json()}
+            return self._request(asked, timeout_s), None
+        except Stopped as stopped:
+            self._end_worker()
+            return ({"timeout": True} if stopped.kind == "time" else {"died": True}), stopped
+
+    def _explained(self, name: str, judged: Verdict, replies: list[dict]) -> Verdict:
+        """Where a name is missing because its cell failed, say that in place of "not answered yet"."""
+        if not any(reply.get("missing") for reply in replies):
+            return judged
+        for position in self.cells:
+            placed = self.arranged.cells[position]
+            if placed.untouched or self._is_stub(placed):
+                continue
+            if name not in submissions.bound_names(placed.cell.source):
+                continue
+            if position in self.left_out:
+                return verdict.not_yet(
+                    f"The cell that sets `{name}` was left out: {self.left_out[position]}."
+                )
+            if position in self.errors:
+                return verdict.not_yet(
+                    f"The cell above ended with {self.errors[position]}, so `{name}` was never set."
+                )
+        return judged
+
+    # -- what is reported
+
+    def _where(self, position: int) -> str:
+        placed = self.arranged.cells[position]
+        return placed.question or f"cell {position + 1}"
+
+    def _note(self, kind: str, where: str, says: str) -> None:
+        self.incidents.append(Incident(kind=kind, where=where, says=sanitise.text(says)[:300]))
+
+    def _look_for_suspicion(self) -> None:
+        for i, placed in enumerate(self.arranged.cells):
+            if placed.cell.kind != "code" or placed.role in ("given", "check"):
+                continue
+            for says in suspicion.look(placed.cell.source):
+                self._note("worth a look", self._where(i), says)
+            if line := submissions.stub_raises(placed.cell.source):
+                self._note("stub", self._where(i), line)
+
+    def result(self) -> dict:
+        """What this grading came to."""
+        notes = list(self.arranged.notes)
+        for incident in self.incidents:
+            if incident.kind == "stub":
+                notes.append(f"{incident.where}: {incident.says}")
+        return {
+            "cells": [self._cell_result(i) for i in range(len(self.arranged.cells))],
+            "verdicts": {name: self._verdict_result(name) for name in self.bank},
+            "asked": self.asked,
+            "notes": notes,
+            "incidents": [asdict(i) for i in self.incidents],
+            "usage": {
+                "peak_bytes": self.usage.peak_bytes,
+                "cpu_s": round(self.usage.cpu_s, 2),
+                "wall_s": round(self.usage.wall_s, 2),
+                "workers": self.usage.workers,
+            },
+        }
+
+    def _cell_result(self, position: int) -> dict:
+        placed = self.arranged.cells[position]
+        return {
+            "kind": placed.cell.kind,
+            "source": placed.cell.source,
+            "id": placed.cell.id,
+            "marks": placed.cell.marks,
+            "role": placed.role,
+            "question": placed.question,
+            "outputs": self.outputs.get(position, []),
+        }
+
+    def _verdict_result(self, name: str) -> dict:
+        question, judged = self.bank[name], self.verdicts[name]
+        return {
+            **asdict(judged),
+            "points": question.points,
+            "manual": question.manual,
+            "score": None if question.manual else round(question.points * judged.fraction, 4),
+            "html": card.card_html(question, judged),
+            "text": card.card_text(question, judged),
+        }
+
+
+# ---------------------------------------------------------------- what is the same for all submissions
+
+
+@cache
+def material() -> Material:
+    """The worker's files, laid out once for this process."""
+    folder = tempfile.TemporaryDirectory(prefix="memory-budget-")
+    atexit.register(folder.cleanup)
+    return sandbox.lay_out(Path(folder.name))
+
+
+@cache
+def question_bank(lesson: str, path: str | None) -> dict:
+    """The questions of a lesson by name, from a file of a course of one's own or from this course."""
+    if path is None:
+        from autograder import questions
+
+        return questions.bank(lesson)
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(f"autograder_questions_{Path(path).stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {question.name: question for question in module.QUESTIONS}
+
+
+@cache
+def hidden_paths() -> tuple[str, ...]:
+    """Paths of this machine that no output may show."""
+    import sys
+
+    course = Path(__file__).resolve().parents[1]
+    found = {str(course), str(Path.home()), sys.prefix, sys.base_prefix, tempfile.gettempdir()}
+    found |= {str(Path(entry).resolve()) for entry in sys.path if entry}
+    return tuple(path for path in found if path not in ("/", "/usr", "/usr/local", "/root", "/tmp"))
+
+
+def reference_run(job: Job, say: Callable[[str], None] = lambda text: None) -> dict[str, list]:
+    """The outputs of the lesson's own cells when nothing is answered, by index: what they show for everybody."""
+    lesson = submissions.read_lesson(job.lesson_text, job.lesson, job.lesson_name)
+    read = submissions.Read(cells=lesson.cells, lesson=lesson.id)
+    grading = Grading(job, lesson, submissions.arrange(read, lesson))
+    shown: dict[str, list] = {}
+    try:
+        for number, position in enumerate(grading.cells, 1):
+            say(f"{number} of {len(grading.cells)} cells")
+            reply = grading._request(grading._cell(grading.sources[position], number), grading._cell_time())
+            index = grading.arranged.cells[position].index
+            shown[str(index)] = sanitise.outputs(reply.get("outputs"), hidden_paths(), ours=True)
+    finally:
+        grading.close()
+    return shown
+
+
+def digest(*parts: Any) -> str:
+    """A hash of bytes and texts, each kept apart from the next."""
+    made = hashlib.sha256()
+    for part in parts:
+        body = part if isinstance(part, bytes) else str(part).encode()
+        made.update(len(body).to_bytes(8, "big") + body)
+    return made.hexdigest()
+
+
+@cache
+def code_digest() -> str:
+    """A hash of all the code a grade depends on, so that a corrected question or library grades everyone again."""
+    here = Path(__file__).resolve().parent
+    parts: list[Any] = [platform.python_version()]
+    for folder in (here, sandbox.package_folder("memory_budget")):
+        for path in sorted(folder.rglob("*.py")):
+            parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
+    return digest(*parts)

@@ -1,0 +1,215 @@
+"""Who handed in what: the folders under `submitted/`, and which file of each is to be graded."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autograder import submissions
+from autograder.submissions import Lesson, Unreadable
+
+_DEPTH = 3
+_MOST_FILES = 500
+_NOTEBOOK = re.compile(r"\.ipynb(?:\.(?:txt|json))?$", re.I)
+_COPY = re.compile(r"\s*\(\d+\)\s*$|\s+-\s+copy\s*$", re.I)
+_JUNK = re.compile(r"^(?:\.|__MACOSX$|__pycache__$|Thumbs\.db$|timestamp\.txt$)|\.pyc$", re.I)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """One student's submission: the bytes to grade, or the reason why there are none; notes for the report."""
+
+    student: str
+    body: bytes | None = None
+    why_not: str | None = None
+    timestamp: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(kw_only=True)
+class _Folder:
+    name: str
+    path: Path
+    bytes_: bytes | None = None
+    why_not: str | None = None
+    timestamp: str | None = None
+    changed: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+def collect(submitted: Path, lesson: Lesson, known: Iterable[str] = ()) -> list[Submitted]:
+    """Every student's submission of a lesson, sorted by student; the same student's folders count once."""
+    same: dict[str, list[_Folder]] = {}
+    names = sorted(os.listdir(submitted)) if submitted.is_dir() else []
+    people = {person(name) for name in names}
+    for name in names:
+        folder = _look(submitted / name, name, lesson)
+        if folder is not None:
+            copied = person(_COPY.sub("", name))
+            same.setdefault(copied if copied in people else person(name), []).append(folder)
+    ids = {person(student): student for student in known}
+    return sorted(
+        (_one(folders, ids.get(key)) for key, folders in same.items()),
+        key=lambda submitted_: submitted_.student,
+    )
+
+
+def person(name: str) -> str:
+    """What two spellings of the same student's folder have in common."""
+    return " ".join(unicodedata.normalize("NFC", name).split()).casefold()
+
+
+def student_id(name: str) -> str:
+    """A folder's name as the gradebook keeps it: composed letters, no space at the ends, nothing unprintable."""
+    name = unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "replace"))
+    name = "".join(c if c.isprintable() else "\ufffd" for c in name)
+    return " ".join(name.split()) or "\ufffd"
+
+
+def _one(folders: list[_Folder], known: str | None) -> Submitted:
+    """The folder that counts: one that can be read before one that cannot, then the newest, then the plainest name."""
+    best = max(folders, key=lambda f: (f.bytes_ is not None, f.timestamp or "", f.changed, -len(f.name)))
+    notes = list(best.notes)
+    if len(folders) > 1:
+        others = ", ".join(repr(f.name) for f in folders if f is not best)
+        notes.insert(0, f"handed in twice: graded {best.name!r}, not {others}")
+    plainest = min((f.name for f in folders), key=lambda name: (len(student_id(name)), name))
+    return Submitted(
+        student=known or student_id(plainest),
+        body=best.bytes_,
+        why_not=best.why_not,
+        timestamp=best.timestamp,
+        notes=tuple(notes),
+    )
+
+
+def _look(path: Path, name: str, lesson: Lesson) -> _Folder | None:
+    """What a student's folder holds for the lesson; None when it holds nothing for it."""
+    if name.startswith(".") or name == "__MACOSX":
+        return None
+    found = _Folder(name=name, path=path)
+    place = path / lesson.id
+    if path.is_symlink() or place.is_symlink():
+        found.why_not = "the folder is a symbolic link, which is not followed"
+        return found
+    if not place.is_dir():
+        return None
+    try:
+        _choose(found, place, lesson)
+    except OSError as error:
+        found.why_not = f"the folder cannot be read ({error.strerror})"
+    return found
+
+
+def _choose(found: _Folder, place: Path, lesson: Lesson) -> None:
+    notebooks, others, links = _files(place)
+    found.timestamp = _timestamp(place, found.notes)
+    if links:
+        found.notes.append(f"symbolic links are not followed: {_some(links)}")
+    if others:
+        found.notes.append(f"other files were ignored: {_some(others)}")
+    tried = [(path, *_try(path, lesson)) for path in notebooks]
+    good = [(path, body, count) for path, body, count, why in tried if why is None]
+    if not good:
+        found.why_not = tried[0][3] if len(tried) == 1 else _no_notebook(tried, links)
+        return
+    own = f"{lesson.name}.ipynb"
+    best = max(good, key=lambda g: (g[2], g[0].name == own, g[0].stat().st_mtime, str(g[0])))
+    found.bytes_ = best[1]
+    found.changed = best[0].stat().st_mtime
+    if best[0].name != own or len(good) > 1:
+        found.notes.append(f"graded {str(best[0].relative_to(place))!r}")
+    for path, _, _, why in tried:
+        if path != best[0]:
+            found.notes.append(f"not graded: {path.name!r} ({why or 'another copy'})")
+
+
+def _no_notebook(tried: list, links: list[str]) -> str:
+    if tried:
+        return "; ".join(f"{path.name}: {why}" for path, _, _, why in tried[:3])
+    return "the notebook is a symbolic link, which is not followed" if links else "no notebook in the folder"
+
+
+def _files(place: Path) -> tuple[list[Path], list[str], list[str]]:
+    """Notebooks, other files and links below a folder, neither too deep nor too many."""
+    notebooks, others, links = [], [], []
+    seen = 0
+    for folder, inside, names in os.walk(place, followlinks=False):
+        depth = len(Path(folder).relative_to(place).parts)
+        for name in [name for name in inside if Path(folder, name).is_symlink()]:
+            links.append(name)
+        inside[:] = sorted(
+            n for n in inside if not _JUNK.search(n) and depth < _DEPTH and not Path(folder, n).is_symlink()
+        )
+        for name in sorted(names):
+            seen += 1
+            path = Path(folder, name)
+            if path.is_symlink():
+                links.append(name)
+            elif _JUNK.search(name) or seen > _MOST_FILES:
+                continue
+            else:
+                (notebooks if _NOTEBOOK.search(name) else others).append(path)
+    return notebooks, [path.name for path in others], links
+
+
+def _try(path: Path, lesson: Lesson) -> tuple[bytes | None, int, str | None]:
+    """A file's bytes and how much of it is answered, or why it cannot be graded."""
+    try:
+        body = read_file(path)
+        read = submissions.read(body)
+    except Unreadable as reason:
+        return None, 0, str(reason)
+    except OSError as error:
+        return None, 0, f"the file cannot be read ({error.strerror})"
+    if not submissions.belongs(read, lesson):
+        says = (
+            f"this is the notebook of {read.lesson}"
+            if read.lesson
+            else f"it is not the notebook of {lesson.id}"
+        )
+        return None, 0, submissions.clean_text(says)
+    return body, submissions.answered_count(read, lesson), None
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file that is not too large; nothing else is opened."""
+    flags = (
+        os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    )
+    number = os.open(path, flags)
+    with os.fdopen(number, "rb") as opened:
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
+            raise Unreadable("it is not a regular file")
+        if about.st_size > submissions.MAX_BYTES:
+            raise Unreadable(
+                f"the file is larger than {submissions.MAX_BYTES // 10**6} MB ({about.st_size / 1e6:.0f} MB); "
+                "clear its outputs"
+            )
+        return opened.read(submissions.MAX_BYTES + 1)
+
+
+def _timestamp(place: Path, notes: list[str]) -> str | None:
+    """The text of timestamp.txt when nbgrader can read it as a date."""
+    from nbgrader.utils import parse_utc
+
+    path = place / "timestamp.txt"
+    if path.is_symlink() or not path.is_file():
+        return None
+    try:
+        text = read_file(path)[:200].decode("utf-8").strip()
+        return str(parse_utc(text)) if text else None
+    except Exception:
+        notes.append("timestamp.txt is not a date and was ignored")
+        return None
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -1,0 +1,462 @@
+"""Shuts a worker in and measures it: what it sees, how much it may use, and that nothing of it is left afterwards."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import queue
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import psutil
+
+HOME = "/home/learner"
+STUB = '''"""Stands in for the course's checks while a submission is graded."""
+
+
+def check(*names, **more):
+    """Do nothing: what an answer is worth is decided elsewhere."""
+'''
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one submission may use. Times are wall-clock seconds."""
+
+    cell_s: float = 60.0
+    total_s: float = 600.0
+    memory_bytes: int = 4 * 2**30
+    processes: int = 64
+    file_bytes: int = 64 * 10**6
+    scratch_bytes: int = 256 * 10**6
+    reply_bytes: int = 24 * 10**6
+    restarts: int = 12
+    threads: int = 1
+
+
+class Stopped(Exception):
+    """The worker had to be ended, or ended by itself; `kind` says how, the message why."""
+
+    def __init__(self, kind: str, says: str):
+        self.kind = kind
+        super().__init__(says)
+
+
+@dataclass(kw_only=True)
+class Usage:
+    """What the workers of one submission used, as their parent measured it."""
+
+    peak_bytes: int = 0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    workers: int = 0
+
+
+# ---------------------------------------------------------------- what the worker sees
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """A folder with all that a worker gets of the course: worker.py, wire.py, the library and a stub of `autograder`."""
+
+    folder: Path
+    library: Path = field(default_factory=lambda: package_folder("memory_budget"))
+
+
+@contextmanager
+def material() -> Iterator[Material]:
+    """Lay the worker's own files out in a private folder, and take them away afterwards."""
+    with tempfile.TemporaryDirectory(prefix="memory-budget-") as folder:
+        yield lay_out(Path(folder))
+
+
+def lay_out(folder: Path) -> Material:
+    """Fill `folder` with the worker's own files."""
+    here = Path(__file__).parent
+    grader = folder / "grader"
+    stub = folder / "library" / "autograder"
+    grader.mkdir(parents=True)
+    stub.mkdir(parents=True)
+    shutil.copy(here / "worker.py", grader)
+    shutil.copy(here / "wire.py", grader)
+    (stub / "__init__.py").write_text(STUB, encoding="utf-8")
+    ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
+    found = package_folder("memory_budget")
+    shutil.copytree(found, folder / "library" / "memory_budget", ignore=ignored)
+    return Material(folder=folder, library=found)
+
+
+def package_folder(name: str) -> Path:
+    """Where an importable package lies."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(f"the package {name} is not installed here")
+    return Path(next(iter(spec.submodule_search_locations))).resolve()
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Where Python lies for the worker: its executable, its import path, and what is bound from where to where."""
+
+    python: str
+    path: list[str]
+    binds: list[tuple[str, str]]
+    masks: list[str]
+
+
+def sandbox_view() -> View:
+    """The same Python as ours, at paths that tell nothing of this machine."""
+    base = Path(sys.base_prefix).resolve()
+    binds: list[tuple[str, str]] = [("/usr", "/usr")]
+    home = str(base)
+    if not _under(base, Path("/usr")):
+        home = "/python"
+        binds.append((str(base), home))
+    executable = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    python = f"{home}/{executable.relative_to(base)}" if _under(executable, base) else str(executable)
+    path = []
+    for entry in _import_folders():
+        if _under(entry, base):
+            path.append(f"{home}/{entry.relative_to(base)}")
+        elif _under(entry, Path("/usr")):
+            path.append(str(entry))
+        else:
+            path.append(f"/packages/{len(path)}")
+            binds.append((str(entry), path[-1]))
+    masks = [
+        f"{inside}/autograder"
+        for entry, inside in zip(_import_folders(), path, strict=True)
+        if (entry / "autograder").is_dir()
+    ]
+    course = Path(__file__).resolve().parents[1]
+    masks += [str(course)] if _under(course, Path("/usr")) and not _under(course, base) else []
+    return View(python=python, path=path, binds=binds, masks=masks)
+
+
+def _import_folders() -> list[Path]:
+    """Folders of installed packages on our import path: not the standard library, not the course itself."""
+    library = Path(os.__file__).resolve().parent
+    found = []
+    for entry in sys.path:
+        folder = Path(entry).resolve() if entry else None
+        if folder is None or not folder.is_dir() or folder in found:
+            continue
+        if folder.name in ("site-packages", "dist-packages") and folder != library:
+            found.append(folder)
+    return found
+
+
+def _under(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
+
+
+def bwrap_command(given: Material, limits: Limits, view: View) -> list[str]:
+    """The command that starts the worker in bubblewrap: no network, a read-only disk, its own processes, a scratch."""
+    command = [
+        "bwrap",
+        "--unshare-all",
+        "--die-with-parent",
+        "--new-session",
+        "--cap-drop",
+        "ALL",
+        "--clearenv",
+    ]
+    for name, value in worker_environment(HOME, limits, f"{view.path and '/usr/bin'}").items():
+        command += ["--setenv", name, value]
+    for outside, inside in view.binds:
+        command += ["--ro-bind", outside, inside]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        place = Path("/", name)
+        if place.is_symlink():
+            command += ["--symlink", os.readlink(place), str(place)]
+        elif place.is_dir():
+            command += ["--ro-bind", str(place), str(place)]
+    for place in (
+        "/etc/ld.so.cache",
+        "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d",
+        "/etc/alternatives",
+        "/etc/fonts",
+        "/etc/localtime",
+    ):
+        command += ["--ro-bind-try", place, place]
+    for place in view.masks:
+        command += ["--tmpfs", place, "--remount-ro", place]
+    command += ["--ro-bind", str(given.folder / "grader"), "/grader"]
+    command += ["--ro-bind", str(given.folder / "library"), "/library"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
+    for place in ("/dev/shm", "/tmp", HOME):
+        command += ["--size", str(limits.scratch_bytes), "--tmpfs", place]
+    command += ["--remount-ro", "/", "--chdir", HOME]
+    return [*command, view.python, "-S", "-P", "-s", "/grader/worker.py"]
+
+
+def worker_environment(home: str, limits: Limits, path: str) -> dict[str, str]:
+    """All the environment a worker has: nothing of ours is passed on."""
+    threads = str(limits.threads)
+    return {
+        "HOME": home,
+        "PATH": path,
+        "LANG": "C.UTF-8",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "NBGRADER_EXECUTION": "autograde",
+        "MEMORY_BUDGET_PROGRESS": os.devnull,
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+    }
+
+
+@functools.cache
+def why_no_sandbox() -> str | None:
+    """Why a worker cannot be shut in on this machine, in one line; None when it can."""
+    if not sys.platform.startswith("linux"):
+        return f"bubblewrap works on Linux only, this is {sys.platform}"
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed (on Debian and Ubuntu: apt install bubblewrap)"
+    with material() as given:
+        command = bwrap_command(given, Limits(), sandbox_view())
+        command = [*command[:-1], "-c", "print('shut in')"]
+        try:
+            tried = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"bubblewrap did not start: {error}"
+    if tried.stdout.strip() != "shut in":
+        lines = tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"]
+        return f"bubblewrap does not work here: {lines[-1][:200]}"
+    return None
+
+
+# ---------------------------------------------------------------- one worker
+
+
+class Worker:
+    """A running worker: send it a request, get its reply or a reason why there is none."""
+
+    def __init__(self, given: Material, limits: Limits, usage: Usage, *, shut_in: bool = True):
+        self.limits = limits
+        self.usage = usage
+        self._scratch = None if shut_in else tempfile.TemporaryDirectory(prefix="memory-budget-scratch-")
+        command, more, path = self._how(given, shut_in)
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, **more
+        )
+        usage.workers += 1
+        self._replies: queue.Queue[bytes] = queue.Queue(maxsize=64)
+        self._said = Said(limits.file_bytes)
+        self._threads = [
+            threading.Thread(target=_pump, args=(self.process.stdout, self._replies.put), daemon=True),
+            threading.Thread(target=_pump, args=(self.process.stderr, self._said.put), daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._buffer = b""
+        self._measured = 0.0
+        self._send({"path": path, "limits": asdict(limits)})
+
+    def _how(self, given: Material, shut_in: bool) -> tuple[list[str], dict, list[str]]:
+        if shut_in:
+            view = sandbox_view()
+            return bwrap_command(given, self.limits, view), {}, ["/library", *view.path]
+        scratch = self._scratch.name
+        path = [str(given.folder / "library"), *map(str, _import_folders())]
+        environment = worker_environment(scratch, self.limits, os.defpath)
+        if sys.platform == "win32":
+            environment |= {name: os.environ[name] for name in ("SYSTEMROOT", "TEMP") if name in os.environ}
+        command = [sys.executable, "-S", "-P", "-s", str(given.folder / "grader" / "worker.py")]
+        return command, {"cwd": scratch, "env": environment, "start_new_session": True}, path
+
+    def ask(self, request: dict, timeout_s: float) -> dict:
+        """Send a request and return its reply; Stopped when the worker breaks a limit, the protocol, or down."""
+        nonce = secrets.token_hex(8)
+        if self._buffer or (not self._replies.empty() and self._replies.queue[0]):
+            raise Stopped("protocol", "something was written to the grader's channel unasked")
+        self._send({**request, "nonce": nonce, "timeout_s": timeout_s})
+        line = self._line(time.monotonic() + timeout_s + 2.0)
+        if self._buffer:
+            raise Stopped("protocol", "something was written to the grader's channel unasked")
+        try:
+            reply = json.loads(line, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            raise Stopped("protocol", "a reply was not readable") from None
+        if type(reply) is not dict or set(reply) != {"nonce", "reply"} or reply["nonce"] != nonce:
+            raise Stopped("protocol", "a reply did not belong to its request")
+        if type(reply["reply"]) is not dict:
+            raise Stopped("protocol", "a reply was not readable")
+        return reply["reply"]
+
+    def said(self) -> str:
+        """What was written past Python to the error stream since the last call, capped."""
+        return self._said.take()
+
+    def close(self) -> None:
+        """End the worker and everything it started, and note what it used."""
+        self._measure(force=True)
+        self.usage.wall_s += time.monotonic() - self.started
+        members = self._members()
+        self.process.kill()
+        if self._scratch is not None:
+            _kill_all(members, self.process.pid)
+        self.process.wait()
+        for pipe in (self.process.stdin,):
+            try:
+                pipe.close()
+            except OSError:
+                pass
+        for thread in self._threads:
+            thread.join(5.0)
+        for pipe in (self.process.stdout, self.process.stderr):
+            pipe.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    def _send(self, message: dict) -> None:
+        body = json.dumps(message).encode() + b"\n"
+        try:
+            while body:
+                body = body[self.process.stdin.write(body) :]
+        except (OSError, ValueError):
+            pass  # it has ended; reading the reply will say so
+
+    def _line(self, until: float) -> bytes:
+        """One line of the channel, read piece by piece so that no reply can be larger than allowed."""
+        while b"\n" not in self._buffer:
+            try:
+                piece = self._replies.get(timeout=0.05)
+            except queue.Empty:
+                self._measure()
+                if time.monotonic() > until:
+                    raise Stopped("time", "it did not end in the time allowed") from None
+                continue
+            if not piece:
+                self._replies.put(b"")
+                raise Stopped("died", self._how_it_died())
+            self._buffer += piece
+            if len(self._buffer) > self.limits.reply_bytes:
+                raise Stopped("output", "it sent more than the grader takes")
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line
+
+    def _how_it_died(self) -> str:
+        try:
+            code = self.process.wait(5.0)
+        except subprocess.TimeoutExpired:
+            return "it closed the grader's channel"
+        number = -code if code < 0 else code - 128 if code > 128 else 0
+        try:
+            return (
+                f"it was ended by {signal.Signals(number).name}"
+                if number
+                else f"it ended Python (exit {code})"
+            )
+        except ValueError:
+            return f"it ended Python (exit {code})"
+
+    def _members(self) -> list[psutil.Process]:
+        try:
+            top = psutil.Process(self.process.pid)
+            return [top, *top.children(recursive=True)]
+        except psutil.Error:
+            return []
+
+    def _measure(self, force: bool = False) -> None:
+        """Read memory and processes of the whole tree from outside; Stopped over a limit."""
+        now = time.monotonic()
+        if not force and now - self._measured < 0.2:
+            return
+        self._measured = now
+        members = self._members()
+        resident = peak = 0
+        cpu = 0.0
+        for member in members:
+            try:
+                resident += member.memory_info().rss
+                peak = max(peak, _peak_bytes(member.pid))
+                times = member.cpu_times()
+                cpu += times.user + times.system
+            except (psutil.Error, OSError):
+                continue
+        self.usage.peak_bytes = max(self.usage.peak_bytes, resident, peak)
+        if force:
+            self.usage.cpu_s += cpu
+            return
+        if len(members) > self.limits.processes:
+            raise Stopped("processes", f"it started more than {self.limits.processes} processes")
+        if resident > self.limits.memory_bytes:
+            raise Stopped("memory", f"it used more than {self.limits.memory_bytes / 2**30:.1f} GiB of memory")
+
+
+class Said:
+    """Text from a stream, kept up to a cap and read away beyond it."""
+
+    def __init__(self, most: int):
+        self._kept: list[bytes] = []
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def put(self, piece: bytes) -> None:
+        with self._lock:
+            room = max(0, 100_000 - self._size)
+            self._kept.append(piece[:room])
+            self._size += len(piece[:room])
+
+    def take(self) -> str:
+        with self._lock:
+            text = b"".join(self._kept).decode("utf-8", "replace")
+            self._kept, self._size = [], 0
+        return text
+
+
+def _pump(pipe, put) -> None:
+    try:
+        while piece := os.read(pipe.fileno(), 65536):
+            put(piece)
+    except (OSError, ValueError):
+        pass
+    put(b"")
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _peak_bytes(pid: int) -> int:
+    """The most memory a process has held, where the system tells (Linux: VmHWM)."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def _kill_all(members: list[psutil.Process], group: int) -> None:
+    """Without a sandbox: end the worker's group and what was seen of its tree."""
+    if hasattr(os, "killpg"):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+    for member in members:
+        try:
+            member.kill()
+        except psutil.Error:
+            pass

@@ -1,0 +1,386 @@
+"""What of a learner's outputs and prose may be shown in somebody else's browser.
+
+Everything here goes by lists of what is allowed. A learner's HTML and SVG keep their look and their alt text; scripts,
+handlers, links that run something, remote pictures, forms, and styles that could lay one thing over another do not.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import warnings
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+TEXT_CAP = 120_000
+HTML_CAP = 2_000_000
+_HTML_TAGS = [
+    "a",
+    "abbr",
+    "b",
+    "blockquote",
+    "br",
+    "caption",
+    "cite",
+    "code",
+    "col",
+    "colgroup",
+    "dd",
+    "del",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "figcaption",
+    "figure",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "i",
+    "img",
+    "ins",
+    "kbd",
+    "li",
+    "mark",
+    "meter",
+    "ol",
+    "p",
+    "pre",
+    "progress",
+    "q",
+    "s",
+    "samp",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "summary",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "tr",
+    "tt",
+    "u",
+    "ul",
+    "var",
+]
+_SVG_TAGS = [
+    "svg",
+    "g",
+    "path",
+    "rect",
+    "circle",
+    "ellipse",
+    "line",
+    "polyline",
+    "polygon",
+    "text",
+    "tspan",
+    "title",
+    "desc",
+    "defs",
+    "clipPath",
+    "linearGradient",
+    "stop",
+    "pattern",
+    "marker",
+    "symbol",
+    "use",
+    "mask",
+]
+_ATTRIBUTES = [
+    "align",
+    "alt",
+    "aria-describedby",
+    "aria-hidden",
+    "aria-label",
+    "aria-labelledby",
+    "colspan",
+    "cx",
+    "cy",
+    "d",
+    "dir",
+    "dominant-baseline",
+    "dx",
+    "dy",
+    "fill",
+    "fill-opacity",
+    "fill-rule",
+    "font-family",
+    "font-size",
+    "font-style",
+    "font-weight",
+    "gradientTransform",
+    "gradientUnits",
+    "height",
+    "high",
+    "id",
+    "lang",
+    "low",
+    "marker-end",
+    "marker-start",
+    "markerHeight",
+    "markerUnits",
+    "markerWidth",
+    "max",
+    "min",
+    "offset",
+    "opacity",
+    "open",
+    "optimum",
+    "orient",
+    "patternTransform",
+    "patternUnits",
+    "points",
+    "preserveAspectRatio",
+    "r",
+    "refX",
+    "refY",
+    "role",
+    "rowspan",
+    "rx",
+    "ry",
+    "scope",
+    "shape-rendering",
+    "span",
+    "start",
+    "stop-color",
+    "stop-opacity",
+    "stroke",
+    "stroke-dasharray",
+    "stroke-dashoffset",
+    "stroke-linecap",
+    "stroke-linejoin",
+    "stroke-miterlimit",
+    "stroke-opacity",
+    "stroke-width",
+    "style",
+    "text-anchor",
+    "title",
+    "transform",
+    "valign",
+    "value",
+    "version",
+    "viewBox",
+    "width",
+    "x",
+    "x1",
+    "x2",
+    "xmlns",
+    "y",
+    "y1",
+    "y2",
+    "clip-path",
+    "clip-rule",
+    "clipPathUnits",
+    "patternContentUnits",
+    "mask",
+    "href",
+    "xlink:href",
+    "src",
+    "focusable",
+    "tabindex",
+]
+_PROPERTIES = re.compile(
+    r"""(?:background(?:-color)?|border(?:-(?:top|right|bottom|left))?(?:-(?:color|style|width|radius))?|
+    border-(?:collapse|spacing|radius)|border-(?:top|bottom)-(?:left|right)-radius|caption-side|clip-path|clip-rule|
+    color|column-gap|display|dominant-baseline|empty-cells|fill(?:-opacity|-rule)?|flex(?:-(?:basis|direction|flow|
+    grow|shrink|wrap))?|font(?:-(?:family|size|style|variant|variant-numeric|weight))?|gap|grid-template-columns|
+    align-(?:items|content|self)|justify-(?:items|content|self)|height|letter-spacing|line-height|
+    list-style(?:-type)?|margin(?:-(?:top|right|bottom|left))?|(?:max|min)-(?:width|height)|opacity|
+    overflow(?:-x|-y|-wrap)?|padding(?:-(?:top|right|bottom|left))?|row-gap|shape-rendering|stop-color|stop-opacity|
+    stroke(?:-(?:dasharray|dashoffset|linecap|linejoin|miterlimit|opacity|width))?|table-layout|text-(?:align|
+    anchor|decoration|indent|overflow|transform)|vertical-align|white-space|width|word-(?:break|spacing|wrap)|
+    box-sizing|mix-blend-mode|paint-order|tab-size)""",
+    re.X,
+)
+_LOCAL = re.compile(r"url\(\s*(['\"]?)#[\w.-]+\1\s*\)")
+_BAD_VALUE = re.compile(r"url|expression|image|src\(|attr\(|element\(|[\\@<>{}]|/\*|javascript", re.I)
+
+
+def css(style: str) -> str:
+    """A style attribute with only what is allowed; nothing that places, covers, loads or shifts out of its box."""
+    kept = []
+    for declaration in re.sub(r"/\*.*?\*/", "", style, flags=re.S).split(";"):
+        name, _, value = declaration.partition(":")
+        name, value = name.strip().lower(), value.strip()
+        if not value or not _PROPERTIES.fullmatch(name) or _BAD_VALUE.search(_LOCAL.sub("", value)):
+            continue
+        if name.startswith(
+            ("margin", "text-indent", "word-spacing", "letter-spacing")
+        ) and "-" in _without_var(value):
+            continue
+        if name == "display" and value == "contents":
+            continue
+        kept.append(f"{name}: {value}")
+    return "; ".join(kept)
+
+
+def _without_var(value: str) -> str:
+    return re.sub(r"var\(--[\w-]+", "", value)
+
+
+class _Css:
+    """bleach's hook for style attributes."""
+
+    def sanitize_css(self, style: str) -> str:
+        return css(style)
+
+
+def _attribute(tag: str, name: str, value: str) -> bool:
+    if name not in _ATTRIBUTES:
+        return False
+    if name in ("href", "xlink:href"):
+        if tag == "a":
+            return value.startswith(("https://", "http://", "mailto:", "#"))
+        return value.startswith("#")
+    if name == "src":
+        return tag == "img" and bool(
+            re.match(r"data:image/(?:png|jpeg|gif);base64,[A-Za-z0-9+/=\s]+$", value)
+        )
+    if name != "style" and ("url(" in value.lower()):
+        return bool(_LOCAL.fullmatch(value.strip()))
+    return True
+
+
+@cache
+def _cleaner() -> Any:
+    import bleach
+
+    return bleach.Cleaner(
+        tags=frozenset(_HTML_TAGS + _SVG_TAGS),
+        attributes=_attribute,
+        protocols={"http", "https", "mailto", "data"},
+        strip=True,
+        strip_comments=True,
+        css_sanitizer=_Css(),
+    )
+
+
+_SILENT = re.compile(
+    r"<\s*(script|style|iframe|object|template|noscript|math)\b.*?(?:<\s*/\s*\1\s*>|\Z)", re.S | re.I
+)
+
+
+def html(text: str) -> str:
+    """HTML or SVG with only what is allowed, in a box that nothing in it can leave."""
+    if len(text) > HTML_CAP:
+        return "<p>[an output too large to show]</p>"
+    text = re.sub(r"<\?.*?\?>|<!DOCTYPE.*?>", "", text, flags=re.S | re.I)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clean = _cleaner().clean(_SILENT.sub("", text))
+    return f'<div style="contain: paint; overflow: auto">{clean}</div>'
+
+
+@cache
+def _markdown() -> Any:
+    from nbconvert.filters import markdown2html
+
+    return markdown2html
+
+
+def markdown(text: str) -> str:
+    """Markdown as sanitised HTML."""
+    return html(_markdown()(text[:TEXT_CAP]))
+
+
+# ---------------------------------------------------------------- outputs
+
+
+def outputs(made: Any, hide: Iterable[str] = (), *, ours: bool = False) -> list[dict]:
+    """A cell's outputs as they may be kept: known types only, capped, cleaned, no path of the grader's machine.
+
+    `ours` outputs come from the lesson's own cells, run without any learner's code: their HTML is kept as it is.
+    """
+    kept = []
+    for output in made if type(made) is list else ():
+        one = _output(output, tuple(hide), ours) if type(output) is dict else None
+        if one is not None:
+            kept.append(one)
+    return kept[:120]
+
+
+def _output(output: dict, hide: tuple[str, ...], ours: bool) -> dict | None:
+    kind = output.get("output_type")
+    if kind == "stream":
+        name = "stderr" if output.get("name") == "stderr" else "stdout"
+        return {"output_type": "stream", "name": name, "text": text(output.get("text"), hide)}
+    if kind == "error":
+        trace = output.get("traceback")
+        lines = [text(line, hide) for line in (trace if type(trace) is list else [])[:100]]
+        ename, evalue = text(output.get("ename"), hide)[:200], text(output.get("evalue"), hide)[:2000]
+        return {"output_type": "error", "ename": ename or "Error", "evalue": evalue, "traceback": lines}
+    if kind in ("display_data", "execute_result"):
+        data = _bundle(output.get("data"), hide, ours)
+        if not data:
+            return None
+        made = {"output_type": kind, "data": data, "metadata": _alt(output.get("metadata"))}
+        if kind == "execute_result":
+            count = output.get("execution_count")
+            made["execution_count"] = count if type(count) is int and 0 <= count < 10**6 else None
+        return made
+    return None
+
+
+def text(value: Any, hide: Iterable[str] = ()) -> str:
+    """Plain text, capped, without control characters other than colours, and without the given paths."""
+    if type(value) is not str:
+        return ""
+    value = value[:TEXT_CAP].encode("utf-8", "replace").decode("utf-8")
+    value = re.sub(r"\x1b(?!\[[\d;]*m)", "", value)
+    value = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u202a-\u202e\u2066-\u2069]", "", value)
+    for path in sorted((p for p in hide if len(p) > 3), key=len, reverse=True):
+        value = value.replace(path, "…")
+    return value
+
+
+def _bundle(data: Any, hide: tuple[str, ...], ours: bool) -> dict:
+    kept = {}
+    for kind, body in data.items() if type(data) is dict else ():
+        body = "".join(p for p in body if type(p) is str) if type(body) is list else body
+        if type(body) is not str:
+            continue
+        if kind == "text/plain":
+            kept[kind] = text(body, hide)
+        elif kind in ("text/html", "image/svg+xml"):
+            body = text(body, hide) if len(body) <= TEXT_CAP else _hidden(body, hide)
+            kept["text/html"] = body if ours else html(body)
+        elif kind == "text/markdown":
+            kept.setdefault("text/html", markdown(_hidden(body, hide)))
+        elif kind in ("image/png", "image/jpeg") and (picture := _picture(kind, body)):
+            kept[kind] = picture
+    return kept
+
+
+def _hidden(body: str, hide: tuple[str, ...]) -> str:
+    for path in hide:
+        body = body.replace(path, "…") if len(path) > 3 else body
+    return body
+
+
+_MAGIC = {"image/png": b"\x89PNG\r\n\x1a\n", "image/jpeg": b"\xff\xd8\xff"}
+
+
+def _picture(kind: str, body: str) -> str | None:
+    try:
+        raw = base64.b64decode("".join(body.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return base64.b64encode(raw).decode("ascii") if raw.startswith(_MAGIC[kind]) else None
+
+
+def _alt(metadata: Any) -> dict:
+    alt = metadata.get("alt") if type(metadata) is dict else None
+    return {"alt": text(alt)[:500]} if type(alt) is str else {}

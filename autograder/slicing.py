@@ -1,0 +1,392 @@
+"""Which of a lesson's own cells have to be run again for one submission, and which show what they show for everyone.
+
+A lesson's demonstrations cost far more than a learner's answers and mostly have nothing to do with them. A cell of the
+lesson's that is unchanged, and that uses no name a learner's cell binds or may have changed, shows the same for the
+whole class: it is run once, and again only when something of the learner's needs a name that it binds. This is decided
+by reading the source alone, and whenever reading does not settle it the cell is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+#: calls that change nothing outside themselves, by the last part of their name
+_QUIET = frozenset(
+    [
+        "print",
+        "len",
+        "sum",
+        "range",
+        "round",
+        "min",
+        "max",
+        "abs",
+        "sorted",
+        "reversed",
+        "int",
+        "float",
+        "str",
+        "bool",
+        "list",
+        "dict",
+        "set",
+        "tuple",
+        "frozenset",
+        "enumerate",
+        "zip",
+        "map",
+        "filter",
+        "isinstance",
+        "type",
+        "repr",
+        "divmod",
+        "pow",
+        "format",
+        "any",
+        "all",
+        "ord",
+        "chr",
+        "bin",
+        "hex",
+        "display",
+        "check",
+        "log",
+        "log2",
+        "log10",
+        "exp",
+        "sqrt",
+        "floor",
+        "ceil",
+        "isclose",
+        "prod",
+        "fsum",
+        "hypot",
+        "tensor",
+        "zeros",
+        "ones",
+        "full",
+        "finfo",
+        "iinfo",
+        "arange",
+        "item",
+        "double",
+        "half",
+        "bfloat16",
+        "nextafter",
+        "clone",
+        "detach",
+        "numel",
+        "element_size",
+        "training_bytes",
+        "finetune_bytes",
+        "inference_bytes",
+        "terms",
+        "predict",
+        "bytes_text",
+        "both_text",
+        "parse_count",
+        "parse_bytes",
+        "count_text",
+        "architecture",
+        "lora_parameters",
+        "bytes_per_parameter",
+        "fits",
+        "short_by_bytes",
+        "sentence",
+        "keys",
+        "values",
+        "items",
+        "get",
+        "index",
+        "count",
+        "split",
+        "join",
+        "strip",
+        "upper",
+        "lower",
+        "replace",
+        "startswith",
+        "endswith",
+        "as_integer_ratio",
+        "is_integer",
+        "bit_length",
+        "Fraction",
+        "Decimal",
+    ]
+)
+#: calls that set something for every later cell
+_SETTING = frozenset(
+    [
+        "seed",
+        "manual_seed",
+        "use",
+        "rc",
+        "rcdefaults",
+        "update",
+        "filterwarnings",
+        "simplefilter",
+        "set_default_dtype",
+        "set_num_threads",
+        "set_printoptions",
+        "set_option",
+        "set_matplotlib_formats",
+        "basicConfig",
+        "set_loglevel",
+    ]
+)
+_OPAQUE = frozenset(
+    [
+        "globals",
+        "locals",
+        "vars",
+        "eval",
+        "exec",
+        "compile",
+        "get_ipython",
+        "setattr",
+        "delattr",
+        "__import__",
+        "open",
+        "input",
+        "breakpoint",
+        "dir",
+    ]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """What a cell's source does with names, as far as reading it tells."""
+
+    binds: frozenset[str]
+    imports: frozenset[str]
+    uses: frozenset[str]
+    #: it may reach anything (magics, eval, star imports): nothing can be said about it
+    opaque: bool
+    #: it may change something that later cells see other than by the names it binds
+    effects: bool
+    #: it sets something for later cells, such as a seed or a plot style
+    settings: bool
+
+
+_UNKNOWN = Names(
+    binds=frozenset(), imports=frozenset(), uses=frozenset(), opaque=True, effects=True, settings=True
+)
+
+
+@lru_cache(maxsize=4096)
+def names_of(source: str) -> Names:
+    """Read one cell's source."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return _UNKNOWN
+    reader = _Reader()
+    try:
+        reader.visit(tree)
+    except RecursionError:
+        return _UNKNOWN
+    return reader.names()
+
+
+class _Reader(ast.NodeVisitor):
+    def __init__(self) -> None:
+        self.stored: set[str] = set()
+        self.imported: set[str] = set()
+        self.loaded: set[str] = set()
+        self.opaque = self.settings = False
+        self.changed: set[str] = set()
+        self.called: list[tuple[str | None, str | None]] = []
+
+    def names(self) -> Names:
+        own = self.stored - self.imported
+        effects = bool(self.changed - own)
+        for root, last in self.called:
+            quiet = last in _QUIET or (root is not None and root in own)
+            effects = effects or not quiet
+        return Names(
+            binds=frozenset(self.stored),
+            imports=frozenset(self.imported),
+            uses=frozenset((self.loaded | self.changed) - set(dir(builtins))),
+            opaque=self.opaque,
+            effects=effects or self.opaque,
+            settings=self.settings,
+        )
+
+    def visit_Name(self, node: ast.Name) -> None:
+        (self.loaded if isinstance(node.ctx, ast.Load) else self.stored).add(node.id)
+        if node.id in _OPAQUE or node.id.startswith("__"):
+            self.opaque = True
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.target, ast.Name):
+            self.loaded.add(node.target.id)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if node.attr.startswith("__"):
+            self.opaque = True
+        self._target(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        self._target(node)
+
+    def _target(self, node: ast.Attribute | ast.Subscript) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            root = _root(node)
+            self.changed.add(root if root is not None else "?")
+            self.settings = True
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        last = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+        self.called.append((_root(node.func), last))
+        self.settings = self.settings or last in _SETTING
+        self.generic_visit(node)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        self._bind_imports(node)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self._bind_imports(node)
+
+    def _bind_imports(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            if alias.name == "*":
+                self.opaque = True
+            name = alias.asname or alias.name.split(".")[0]
+            self.stored.add(name)
+            self.imported.add(name)
+
+    def _visit_definition(self, node) -> None:
+        self.stored.add(node.name)
+        if node.decorator_list:
+            self.called.append((None, None))
+        self.generic_visit(node)
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _visit_definition
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+# ---------------------------------------------------------------- the plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One code cell in running order. `given` cells are the lesson's own, unchanged."""
+
+    source: str
+    given: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """For each step the source to run ("" for none), and whether what it shows comes from the class's one run."""
+
+    sources: tuple[str, ...]
+    shared: tuple[bool, ...]
+
+
+def run_everything(steps: Sequence[Step]) -> Plan:
+    """The plan that shares nothing."""
+    return Plan(sources=tuple(step.source for step in steps), shared=(False,) * len(steps))
+
+
+def plan(steps: Sequence[Step]) -> Plan:
+    """Decide which of the given cells are run for this submission."""
+    names = [names_of(step.source) for step in steps]
+    if any(n.opaque for step, n in zip(steps, names, strict=True) if not step.given):
+        return run_everything(steps)
+    shown_here = _shown_here(steps, names)
+    needed = _needed(steps, names, shown_here)
+    sources = []
+    for i, step in enumerate(steps):
+        wanted = needed.get(i)
+        sources.append(step.source if not step.given or wanted is None else _part(step.source, wanted))
+    for i, step in enumerate(steps):
+        if step.given and i not in needed:
+            sources[i] = ""
+    shared = tuple(step.given and i not in shown_here for i, step in enumerate(steps))
+    return Plan(sources=tuple(sources), shared=shared)
+
+
+def _shown_here(steps: Sequence[Step], names: list[Names]) -> set[int]:
+    """Given cells whose outputs may depend on this learner: they use a name of theirs, or follow an effect of theirs."""
+    tainted: set[str] = set()
+    affected = False
+    found = set()
+    for i, (step, n) in enumerate(zip(steps, names, strict=True)):
+        if not step.given:
+            tainted |= n.binds | n.uses & _variables(steps, names)
+            affected = affected or n.effects
+        elif affected or n.uses & tainted:
+            found.add(i)
+            tainted |= n.binds - n.imports
+    return found
+
+
+def _variables(steps: Sequence[Step], names: list[Names]) -> frozenset[str]:
+    """Names that given cells bind to something that can be changed in place: not modules, not imported functions."""
+    return frozenset().union(
+        *(n.binds - n.imports for step, n in zip(steps, names, strict=True) if step.given)
+    )
+
+
+def _needed(
+    steps: Sequence[Step], names: list[Names], shown_here: set[int]
+) -> dict[int, frozenset[str] | None]:
+    """Given cells to run, each with the names wanted of it (None: all of it)."""
+    needed: dict[int, frozenset[str] | None] = dict.fromkeys(shown_here)
+    variables = _variables(steps, names)
+    todo = [
+        n for i, (step, n) in enumerate(zip(steps, names, strict=True)) if not step.given or i in shown_here
+    ]
+    done: set[str] = set()
+    while todo:
+        wanted = todo.pop().uses - done
+        done |= wanted
+        for i, (step, n) in enumerate(zip(steps, names, strict=True)):
+            if not step.given or needed.get(i, frozenset()) is None:
+                continue
+            touched = wanted & (n.binds | (n.uses & variables))
+            if not touched:
+                continue
+            if n.binds == n.imports and not n.uses:
+                needed[i] = needed.get(i, frozenset()) | touched
+            else:
+                needed[i] = None
+                todo.append(n)
+    _add_settings(steps, names, needed, done)
+    return needed
+
+
+def _add_settings(steps: Sequence[Step], names: list[Names], needed: dict, done: set[str]) -> None:
+    """Cells that set something (a seed, a style) for a name that is used are run as well."""
+    for i, (step, n) in enumerate(zip(steps, names, strict=True)):
+        if step.given and i not in needed and (n.opaque or (n.settings and n.uses & done)):
+            needed[i] = None
+            for j, other in enumerate(names):
+                if steps[j].given and other.binds & n.uses and needed.get(j, frozenset()) is not None:
+                    needed[j] = None
+
+
+def _part(source: str, wanted: frozenset[str] | None) -> str:
+    """A cell of imports cut down to the wanted names."""
+    if wanted is None:
+        return source
+    kept = []
+    for node in ast.parse(source).body:
+        for alias in node.names:
+            if (alias.asname or alias.name.split(".")[0]) in wanted:
+                part = type(node)(**{**{f: getattr(node, f) for f in node._fields}, "names": [alias]})
+                kept.append(ast.unparse(part))
+    return "\n".join(kept)
