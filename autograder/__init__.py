@@ -6,7 +6,7 @@ __all__ = ["CheckFailed", "check"]
 
 
 def __getattr__(name: str):
-    """Load `check` when it is first asked for, so that parts of the package can be imported alone and fast."""
+    """Load `check` when it is first asked for, so that parts of the package import alone and fast."""
     if name in __all__:
         from autograder import checking
 

@@ -9,7 +9,8 @@ from autograder import verdict as v
 from autograder.kinds import Question
 from autograder.verdict import Verdict
 
-#: the edge of the card; never the only sign, the word beside it says the same (Okabe-Ito, readable on light and dark)
+#: the edge of the card; never the only sign, the word beside it says the same (Okabe-Ito, readable on light
+#: and dark)
 EDGES = {
     v.RIGHT: "#009E73",
     v.PARTLY: "#56B4E9",
@@ -52,7 +53,7 @@ def card_html(question: Question, verdict: Verdict) -> str:
         f'<div class="memory-budget-card" role="status" style="{_CARD.format(edge=EDGES[verdict.status])}">'
         f'<div style="flex:1"><strong>{verdict.word}</strong> '
         f'<code style="background:transparent;color:inherit">{html.escape(question.name)}</code>'
-        f'<div>{_inline(verdict.message)}</div>{details}</div>'
+        f"<div>{_inline(verdict.message)}</div>{details}</div>"
         f'<div style="white-space:nowrap">{points_text(question, verdict)}</div></div>'
     )
 

@@ -23,8 +23,9 @@ class CheckFailed(Exception):
 def check(name: str) -> None:
     """Show a card for the answer that the notebook holds under `name`.
 
-    The card is right, partly right, not yet (with the slip it looks like, as a question) or not answered yet. While
-    nbgrader runs the notebook (NBGRADER_EXECUTION is set), whatever is not right raises CheckFailed instead.
+    The card is right, partly right, not yet (with the slip it looks like, as a question) or not answered yet.
+    While nbgrader runs the notebook (NBGRADER_EXECUTION is set), whatever is not right raises CheckFailed
+    instead.
     """
     found = _find(name)
     if isinstance(found, str):
@@ -38,7 +39,7 @@ def check(name: str) -> None:
 
 
 def decide(question: Question, namespace: dict[str, Any], rng: random.Random | None = None) -> Verdict:
-    """Return the verdict on the answer in `namespace`, on inputs drawn fresh, stopping code that runs too long."""
+    """Return the verdict on the answer in `namespace`, on fresh inputs, stopping code that runs too long."""
     replies: list[dict] = []
 
     def reply(request: dict) -> dict:
@@ -50,8 +51,23 @@ def decide(question: Question, namespace: dict[str, Any], rng: random.Random | N
 
 
 def _reply(request: dict, namespace: dict[str, Any]) -> dict:
-    finished, reply = stopwatch.run(lambda: wire.reply_to(request, namespace), request.get("timeout_s", 5.0))
+    if request["ask"] == "value":
+        return wire.reply_to(request, namespace)
+    try:
+        finished, reply = stopwatch.run(lambda: _guarded(request, namespace), request.get("timeout_s", 5.0))
+    except KeyboardInterrupt:
+        return {"refused": "it was interrupted before it had finished"}
     return reply if finished else {"timeout": True}
+
+
+def _guarded(request: dict, namespace: dict[str, Any]) -> dict:
+    """Answer a request; what a learner's function raises on purpose, such as KeyboardInterrupt, is its error."""
+    try:
+        return wire.reply_to(request, namespace)
+    except stopwatch.OutOfTime:
+        raise
+    except BaseException as error:
+        return {"error": wire.one_line(f"{type(error).__name__}: {error}")}
 
 
 def under_nbgrader() -> bool:
@@ -78,7 +94,11 @@ def _find(name: Any) -> tuple[str, Question] | str:
 
 def _no_such(name: str) -> str:
     near = difflib.get_close_matches(name, questions.names(), n=3, cutoff=0.6)
-    guess = f" Did you mean {' or '.join(f'`{item}`' for item in near)}?" if near else " Compare it with the lesson."
+    guess = (
+        f" Did you mean {' or '.join(f'`{item}`' for item in near)}?"
+        if near
+        else " Compare it with the lesson."
+    )
     return f"There is no question `{wire.one_line(name, 60)}`.{guess}"
 
 

@@ -36,7 +36,9 @@ def load() -> dict[str, list[str]]:
         return {}
     if not isinstance(held, dict):
         return {}
-    return {lesson: [n for n in names if isinstance(n, str)] for lesson, names in held.items() if _is_list(names)}
+    return {
+        lesson: [n for n in names if isinstance(n, str)] for lesson, names in held.items() if _is_list(names)
+    }
 
 
 def _is_list(names: object) -> bool:
@@ -44,7 +46,7 @@ def _is_list(names: object) -> bool:
 
 
 def record(lesson: str, name: str, is_right: bool) -> None:
-    """Note that a question was got right; once right it stays so. A file that cannot be written is no error."""
+    """Note that a question was got right, which it stays; a file that cannot be written is no error."""
     file = path()
     if file is None or not is_right:
         return

@@ -20,9 +20,9 @@ class OutOfTime(BaseException):
 def run(work: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
     """Return (finished, result) of `work()`, stopped after `seconds`.
 
-    It runs in a thread, since signals reach only the main thread and do not exist on Windows. A thread busy in Python
-    is stopped by an exception; one that sleeps in C code, or catches everything, is left behind (it cannot keep the
-    interpreter alive). An interrupt by the learner stops it as well.
+    It runs in a thread, since signals reach only the main thread and do not exist on Windows. A thread busy
+    in Python is stopped by an exception; one that sleeps in C code, or catches everything, is left behind (it
+    cannot keep the interpreter alive). An interrupt by the learner stops it as well.
     """
     box: dict[str, Any] = {}
     thread = _thread(lambda: box.update(_caught(work)))

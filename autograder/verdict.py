@@ -17,7 +17,7 @@ WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A status, the fraction of the points it earns (0 to 1), one or two sentences, and the slip they answer."""
+    """A status, the fraction of the points (0 to 1), one or two sentences, and the slip they answer."""
 
     status: str
     message: str

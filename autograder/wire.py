@@ -1,9 +1,10 @@
-"""What is asked of a notebook's names and what comes back, as plain JSON: the only road between student code and judge.
+"""What is asked of a notebook's names and what comes back, as plain JSON: the road between code and judge.
 
-This file stands alone (standard library only, nothing of the course), because the process that runs student code gets
-it and nothing else. A request names a value or a call; `reply_to` answers it beside the student's code; `encode` turns
-a value into JSON by its exact type, so that no subclass with its own `__eq__`, `__float__` or `__hash__` is asked what
-it equals; `decode` rebuilds it on the trusted side and believes nothing.
+This file stands alone (standard library only, nothing of the course), because the process that runs student
+code gets it and nothing else. A request names a value or a call; `reply_to` answers it beside the student's
+code; `encode` turns a value into JSON by its exact type, so that no subclass with its own `__eq__`,
+`__float__` or `__hash__` is asked what it equals; `decode` rebuilds it on the trusted side and believes
+nothing.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Value:
 class Call:
     """The result of calling the notebook's function `name` with plain arguments.
 
-    `around` is source text of ours that runs beside the student's code: `arguments(*args)` makes what the function is
-    really called with (a model, an optimizer), `reply(arguments, result)` turns what came of it into plain data. It
-    must hold nothing that a student may not read.
+    `around` is source text of ours that runs beside the student's code: `arguments(*args)` makes what the
+    function is really called with (a model, an optimizer), `reply(arguments, result)` turns what came of it
+    into plain data. It must hold nothing that a student may not read.
     """
 
     name: str
@@ -81,7 +82,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Other:
-    """Something that is not plain data, known by what it is ("function", "object", ...) and the name of its type."""
+    """Something that is not plain data: what it is ("function", "object", ...) and its type's name."""
 
     what: str
     name: str = ""
@@ -131,7 +132,10 @@ class _Encoder:
         if kind is str:
             return self.string(value)
         if kind is list or kind is tuple:
-            return {"t": "list" if kind is list else "tuple", "v": [self.node(item, depth + 1) for item in value]}
+            return {
+                "t": "list" if kind is list else "tuple",
+                "v": [self.node(item, depth + 1) for item in value],
+            }
         if kind is set or kind is frozenset:
             return self.unordered(value, depth)
         if kind is dict or _is_a(kind, "collections", "OrderedDict", "defaultdict", "Counter"):
@@ -182,7 +186,7 @@ def _is_a(kind: type, module: str, *names: str) -> bool:
 
 
 def _plain_number(value: Any, kind: type) -> tuple[Any] | None:
-    """A numpy, torch, fractions or decimal number (or small array) as plain numbers, in a 1-tuple; else None."""
+    """A numpy, torch, fractions or decimal number (or small array) in a 1-tuple; else None."""
     if _is_a(kind, "fractions", "Fraction"):
         exact = value.numerator if value.denominator == 1 else value.numerator / value.denominator
         return (exact,)
@@ -199,7 +203,18 @@ def _plain_number(value: Any, kind: type) -> tuple[Any] | None:
 
 def _is_numpy_scalar(kind: type) -> bool:
     names = ("float16", "float32", "float64", "longdouble", "bool_", "str_", "complex64", "complex128")
-    whole = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "longlong", "ulonglong")
+    whole = (
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "longlong",
+        "ulonglong",
+    )
     return _is_a(kind, "numpy", *names, *whole)
 
 
@@ -225,7 +240,9 @@ def _other_node(value: Any, kind: type) -> dict:
         what = "module"
     elif kind is types.GeneratorType:
         what = "generator"
-    elif any(kind is not base and issubclass(kind, base) for base in (int, float, str, list, dict, set, tuple)):
+    elif any(
+        kind is not base and issubclass(kind, base) for base in (int, float, str, list, dict, set, tuple)
+    ):
         what = "subclass"
     return {"t": "other", "what": what, "name": _type_name(kind)}
 
@@ -251,7 +268,7 @@ def _type_name(kind: type) -> str:
 
 
 def decode(node: Any) -> Any:
-    """Rebuild a value from JSON, or return `Refused(reason)`; believes nothing about where the JSON comes from."""
+    """Rebuild a value from JSON, or return `Refused(reason)`; believes nothing about its source."""
     try:
         return _Decoder().node(node, 0)
     except _TooMuch as cap:
@@ -340,7 +357,7 @@ def _exactly(body: Any, kind: type) -> Any:
 
 
 def _hashable(item: Any) -> Any:
-    """Keys and members are compared by the judge, so they must be plain; a list inside a set cannot come from Python."""
+    """Return a key or member that can be hashed; a list inside a set cannot come from Python."""
     hash(item)
     return item
 
@@ -351,10 +368,11 @@ def _hashable(item: Any) -> Any:
 def reply_to(request: dict, namespace: dict) -> dict:
     """Answer one request from the names of a notebook; an error of the student's becomes part of the reply.
 
-    Keys of a reply: `ok` (an encoded value), `missing`, `error` (with `line` and `code` where known), `arguments` (the
-    function takes others), `value` (the name holds something that cannot be called), `stub` (an empty function),
-    `printed`, `changed` (it altered what it was given). Whoever calls this stops it after the request's `timeout_s`
-    and then writes `{"timeout": True}`; a process that ended is `{"died": True}`.
+    Keys of a reply: `ok` (an encoded value), `missing`, `error` (with `line` and `code` where known),
+    `arguments` (the function takes others), `value` (the name holds something that cannot be called), `stub`
+    (an empty function), `printed`, `changed` (it altered what it was given). Whoever calls this stops it
+    after the request's `timeout_s` and then writes `{"timeout": True}`; a process that ended is `{"died":
+    True}`.
     """
     name = request["name"]
     if name not in namespace:

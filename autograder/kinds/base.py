@@ -17,9 +17,9 @@ from autograder.verdict import Verdict
 class Slip:
     """A wrong answer we can name: what it gives, how it arises, and the question that leads on from it.
 
-    `value` is what the slip answers: a number, a letter, a set, or for a Function the wrong function itself. `message`
-    never states the right answer. `source` is, where `value` cannot be run as it stands, Python text that makes the
-    slip, for the tests.
+    `value` is what the slip answers: a number, a letter, a set, or for a Function the wrong function itself.
+    `message` never states the right answer. `source` is, where `value` cannot be run as it stands, Python
+    text that makes the slip, for the tests.
     """
 
     name: str
@@ -33,8 +33,8 @@ class Slip:
 class Question:
     """A question by the name of the variable or function that answers it.
 
-    `prompt` says in one line what is asked (it appears in the index, reports and cards); `praise` is what a right answer
-    is told, one sentence that adds something.
+    `prompt` says in one line what is asked (it appears in the index, reports and cards); `praise` is what a
+    right answer is told, one sentence that adds something.
     """
 
     name: str
@@ -55,11 +55,15 @@ class Question:
         asked = list(requests) if requests is not None else self.requests(random.Random(0))
         clean = [wire.clean_reply(reply) for reply in replies]
         if len(clean) != len(asked):
-            return verdict.not_yet("The notebook did not reply to every question asked of it.", slip="no reply")
+            return verdict.not_yet(
+                "The notebook did not reply to every question asked of it.", slip="no reply"
+            )
         try:
             return self.decide(clean, asked)
         except Exception:
-            return verdict.not_yet("This answer could not be read. Is it written as the task asks?", slip="unreadable")
+            return verdict.not_yet(
+                "This answer could not be read. Is it written as the task asks?", slip="unreadable"
+            )
 
     def decide(self, replies: list[dict], requests: list[wire.Request]) -> Verdict:
         """Judge clean replies; a kind that asks one value overrides `decide_value` instead."""
@@ -100,7 +104,7 @@ def is_blank(value: Any) -> bool:
     """Is it what a stub holds: None, `...`, an empty text or container?"""
     if value is None or value == wire.Other("ellipsis", "ellipsis"):
         return True
-    return isinstance(value, str | dict | list | tuple | frozenset) and len(value) == 0 or (
+    return (isinstance(value, str | dict | list | tuple | frozenset) and len(value) == 0) or (
         isinstance(value, str) and not value.strip()
     )
 
@@ -113,15 +117,21 @@ def refused(value: wire.Refused) -> Verdict:
 def reply_trouble(reply: dict, name: str) -> Verdict | None:
     """Return the verdict for a reply that brought no value (missing, error, too slow, ...), or None."""
     if reply.get("missing"):
-        return verdict.unanswered(f"There is no `{name}` yet: run the cell that defines it, then this one again.")
+        return verdict.unanswered(
+            f"There is no `{name}` yet: run the cell that defines it, then this one again."
+        )
     if reply.get("stub"):
         return verdict.unanswered()
     if reply.get("timeout"):
-        return verdict.not_yet("It did not finish in time and was stopped. Which loop never ends?", slip="too slow")
+        return verdict.not_yet(
+            "It did not finish in time and was stopped. Which loop never ends?", slip="too slow"
+        )
     if reply.get("died"):
         return verdict.not_yet("The notebook's process ended before it could reply.", slip="died")
     if reply.get("arguments"):
-        message = f"`{name}` does not take the arguments of the task. Compare its `def` line with the one given."
+        message = (
+            f"`{name}` does not take the arguments of the task. Compare its `def` line with the one given."
+        )
         return verdict.not_yet(message, slip="other arguments")
     if "error" in reply:
         return _error_verdict(reply)
@@ -146,7 +156,10 @@ def _error_verdict(reply: dict) -> Verdict:
     line = f" in line {reply['line']}" if "line" in reply else ""
     code = f", `{reply['code'].replace('`', chr(39))}`" if "code" in reply else ""
     if kind == "NotImplementedError":
-        message = f"A `raise NotImplementedError` still stands{line} of your cell. Delete it, and what is below runs."
+        message = (
+            f"A `raise NotImplementedError` still stands{line} of your cell. Delete it, and what is below "
+            f"runs."
+        )
         return verdict.not_yet(message, slip="stub raises")
     if kind in ("NameError", "UnboundLocalError"):
         message = f"It uses a name that is not defined{line}{code}: {text.replace('`', chr(39))}."
@@ -185,7 +198,10 @@ def _other_words(value: wire.Other) -> str:
 def number_trouble(value: Any, *, negative: bool = False, what: str = "The answer") -> tuple[str, str] | None:
     """Return (slip, message) for a value that is no usable number, or None when it is one."""
     if isinstance(value, str):
-        return "text for a number", f"{what} is {article(value)}. Write the number alone, without quotes or unit."
+        return (
+            "text for a number",
+            f"{what} is {article(value)}. Write the number alone, without quotes or unit.",
+        )
     if isinstance(value, bool):
         return "truth value", f"{what} is {article(value)}, and a number is asked. Was a comparison left in?"
     if isinstance(value, wire.Other):
@@ -197,7 +213,10 @@ def number_trouble(value: Any, *, negative: bool = False, what: str = "The answe
     if abs(value) > 1e300:
         return "infinity", f"{what} is infinite or too large to be a size. Was something divided by zero?"
     if value < 0 and not negative:
-        return "negative", f"{what} is negative, and nothing here can be less than zero. Which sign is turned round?"
+        return (
+            "negative",
+            f"{what} is negative, and nothing here can be less than zero. Which sign is turned round?",
+        )
     return None
 
 
@@ -205,7 +224,10 @@ def _other_trouble(value: wire.Other, what: str) -> tuple[str, str]:
     if value.what == "complex number":
         return "complex", f"{what} is a complex number. Where did an imaginary part come in?"
     if value.what == "subclass":
-        return "not plain", f"{what} is {article(value)}, made to look like a plain value. Write a plain number."
+        return (
+            "not plain",
+            f"{what} is {article(value)}, made to look like a plain value. Write a plain number.",
+        )
     return "not a number", f"{what} is {article(value)}, and a plain number is asked."
 
 

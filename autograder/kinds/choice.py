@@ -34,7 +34,11 @@ class Choice(Question):
         if letter == self.right:
             return verdict.right(self.praise)
         slip = next((slip for slip in self.slips if slip.value == letter), None)
-        return verdict.not_yet(slip.message, slip=slip.name) if slip else verdict.not_yet("Which other option fits?")
+        return (
+            verdict.not_yet(slip.message, slip=slip.name)
+            if slip
+            else verdict.not_yet("Which other option fits?")
+        )
 
     def right_answers(self) -> list[Any]:
         return [self.right, self.right.upper(), f" {self.right}) "]
@@ -45,7 +49,7 @@ class Choice(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class Set(Question):
-    """Every option that fits: a set of letters. A slip is a letter wrongly taken; `missing` says what to look for."""
+    """Every option that fits: a set of letters. A slip is a letter too many; `missing` is said of one too few."""
 
     options: dict[str, str]
     right: frozenset[str]

@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder import verdict, wire
-from autograder.kinds.base import Question, Slip, article, close, is_blank, number_trouble, refused, reply_trouble
+from autograder.kinds.base import (
+    Question,
+    Slip,
+    article,
+    close,
+    is_blank,
+    number_trouble,
+    refused,
+    reply_trouble,
+)
 from autograder.kinds.number import UNIT_BYTES, in_other_units, unit_message
 from autograder.verdict import Verdict
 
@@ -17,10 +26,11 @@ from autograder.verdict import Verdict
 class Function(Question):
     """A function, right when it agrees with `reference` on the worked example and on every fresh input.
 
-    `example` is the call worked in the lesson, `inputs(rng)` draws the others. A slip's value is a wrong function; it is
-    recognised when the learner's results agree with it everywhere. With a `unit`, the right amounts in another unit
-    are recognised too. `each_counts` gives credit for each input. `around` goes into the request (see `wire.Call`).
-    `right_sources` and a slip's `source` are Python texts of the learner's function, for the tests.
+    `example` is the call worked in the lesson, `inputs(rng)` draws the others. A slip's value is a wrong
+    function; it is recognised when the learner's results agree with it everywhere. With a `unit`, the right
+    amounts in another unit are recognised too. `each_counts` gives credit for each input. `around` goes into
+    the request (see `wire.Call`). `right_sources` and a slip's `source` are Python texts of the learner's
+    function, for the tests.
     """
 
     signature: str
@@ -44,15 +54,19 @@ class Function(Question):
         return wire.Call(name=self.name, args=args, timeout_s=self.timeout_s, around=self.around)
 
     def decide(self, replies: list[dict], requests: list[wire.Request]) -> Verdict:
-        for reply in replies:
-            trouble = reply_trouble(reply, self.name) or self._result_trouble(reply)
-            if trouble is not None:
-                return trouble
-        given = [wire.decode(reply["ok"]) for reply in replies]
+        troubles = [reply_trouble(reply, self.name) or self._result_trouble(reply) for reply in replies]
+        if any(troubles) and not (self.each_counts and not all(troubles)):
+            return next(trouble for trouble in troubles if trouble)
+        given = [
+            None if trouble else wire.decode(reply["ok"])
+            for reply, trouble in zip(replies, troubles, strict=True)
+        ]
         expected = [self.reference(*request.args) for request in requests]
         good = [self._same(one, other) for one, other in zip(given, expected, strict=True)]
         if all(good):
             return self._unless_changed(replies)
+        if self.each_counts:
+            return self._each(given, good, requests, troubles)
         return self._wrong(given, good, requests)
 
     def _result_trouble(self, reply: dict) -> Verdict | None:
@@ -60,7 +74,9 @@ class Function(Question):
         if isinstance(value, wire.Refused):
             return refused(value)
         if is_blank(value) and reply.get("printed"):
-            message = "Your function prints its result and returns nothing. What hands a value back to the caller?"
+            message = (
+                "Your function prints its result and returns nothing. What hands a value back to the caller?"
+            )
             return verdict.not_yet(message, slip="prints")
         if value is None:
             return verdict.not_yet("Your function returns None. Is a `return` missing?", slip="returns None")
@@ -77,27 +93,32 @@ class Function(Question):
 
     def _unless_changed(self, replies: list[dict]) -> Verdict:
         if any(reply.get("changed") for reply in replies):
-            message = "The result is right, but the function changes what it was given. Can it work on a copy?"
+            message = (
+                "The result is right, but the function changes what it was given. Can it work on a copy?"
+            )
             return verdict.not_yet(message, slip="changes its input")
         return verdict.right(self.praise)
 
     def _wrong(self, given: list, good: list[bool], requests: list[wire.Request]) -> Verdict:
         slip = self._recognise(given, requests)
-        if self.each_counts:
-            return self._each(given, good, requests, slip)
         if slip:
             return verdict.not_yet(slip[1], slip=slip[0])
         if len(given) > 2 and all(same(one, given[0], 1e-9) for one in given):
             message = "Your function returns the same for every input. Where does it use its arguments?"
             return verdict.not_yet(message, slip="always the same")
         if self.example is not None and good[0]:
-            message = "It agrees with the worked example but not with other inputs. What is fixed that should follow them?"
+            message = (
+                "It agrees with the worked example but not with other inputs. What is fixed that should "
+                "follow them?"
+            )
             return verdict.not_yet(message, slip="only the example")
         return verdict.not_yet(self.hint)
 
     def _recognise(self, given: list, requests: list[wire.Request]) -> tuple[str, str] | None:
         for slip in self.slips:
-            if all(self._slips(slip, one, request.args) for one, request in zip(given, requests, strict=True)):
+            if all(
+                self._slips(slip, one, request.args) for one, request in zip(given, requests, strict=True)
+            ):
                 return slip.name, slip.message
         for other in UNIT_BYTES if self.unit in UNIT_BYTES else ():
             if other != self.unit and self._all_in(other, given, requests):
@@ -114,16 +135,24 @@ class Function(Question):
         amounts = [in_other_units(self.reference(*request.args), self.unit)[other] for request in requests]
         return all(self._same(one, amount) for one, amount in zip(given, amounts, strict=True))
 
-    def _each(self, given: list, good: list[bool], requests: list, slip: tuple[str, str] | None) -> Verdict:
+    def _each(self, given: list, good: list[bool], requests: list, troubles: list[Verdict | None]) -> Verdict:
         """Credit by input, for a function over a few named cases."""
-        lines = []
-        for one, right, request in zip(given, good, requests, strict=True):
-            found = next((s for s in self.slips if not right and self._slips(s, one, request.args)), None)
-            slip = slip or ((found.name, found.message) if found else None)
-            said = "right." if right else found.message if found else "not yet."
+        lines, slips = [], []
+        for one, right, request, trouble in zip(given, good, requests, troubles, strict=True):
+            name, said = (None, "right.") if right else self._case(one, request.args, trouble)
             lines.append(f"{', '.join(map(str, request.args))}: {said}")
+            slips.append(name)
+        whole = self._recognise(given, requests)
+        slip = whole[0] if whole else next((name for name in slips if name), None)
         share = sum(good) / len(good)
-        return verdict.by_rows(share, f"{sum(good)} of {len(good)} are right.", tuple(lines), slip and slip[0])
+        return verdict.by_rows(share, f"{sum(good)} of {len(good)} are right.", tuple(lines), slip)
+
+    def _case(self, given: Any, args: tuple, trouble: Verdict | None) -> tuple[str | None, str]:
+        """Return (slip, what to say) of one wrong case."""
+        if trouble:
+            return trouble.slip, trouble.message
+        found = next((slip for slip in self.slips if self._slips(slip, given, args)), None)
+        return (found.name, found.message) if found else (None, "not yet.")
 
     def right_answers(self) -> list[Any]:
         return list(self.right_sources)
@@ -138,7 +167,7 @@ class Function(Question):
 
 
 def same(given: Any, expected: Any, tolerance: float) -> bool:
-    """Is a decoded result the expected one: numbers within the tolerance, containers item by item, texts exactly?"""
+    """Is a decoded result the expected one (numbers within the tolerance, containers item by item)?"""
     if isinstance(expected, bool) or isinstance(given, bool):
         return given is expected
     if isinstance(expected, int | float):
@@ -153,7 +182,7 @@ def same(given: Any, expected: Any, tolerance: float) -> bool:
 
 
 def close_enough(given: float, expected: float, tolerance: float) -> bool:
-    """Are two results equal: whole numbers exactly, others within a relative tolerance (and near 0, absolutely)?"""
+    """Are two results equal: exactly at tolerance 0, else relative (and near 0, absolute)?"""
     if isinstance(expected, int) and tolerance == 0:
         return given == expected
     if abs(given) > 1e300 or given != given:
@@ -176,7 +205,10 @@ def shape_trouble(value: Any, shape: Any, negative: bool) -> tuple[str, str] | N
 
 def _pair_trouble(value: Any, shape: Sequence, negative: bool) -> tuple[str, str] | None:
     if not isinstance(value, list | tuple):
-        return "not a pair", f"Your function returns {article(value)}, and {len(shape)} numbers are asked, in brackets."
+        return (
+            "not a pair",
+            f"Your function returns {article(value)}, and {len(shape)} numbers are asked, in brackets.",
+        )
     if len(value) != len(shape):
         return "other length", f"Your function returns {len(value)} numbers, and {len(shape)} are asked."
     for item, like in zip(value, shape, strict=True):

@@ -47,8 +47,8 @@ def unit_message(other: str, unit: str) -> str:
 class Number(Question):
     """A number in `unit`; `right` and every value of `also_right` count, within the relative `tolerance`.
 
-    A slip is recognised within `slip_tolerance`, and of two that fit, the nearer. The right amount in another unit of
-    size, and a slip given in bytes, are recognised without being listed.
+    A slip is recognised within `slip_tolerance`, and of two that fit, the nearer. The right amount in another
+    unit of size, and a slip given in bytes, are recognised without being listed.
     """
 
     right: float
@@ -56,7 +56,9 @@ class Number(Question):
     also_right: tuple[float, ...] = ()
     tolerance: float = 1e-3
     slip_tolerance: float = 5e-3
-    hint: str = "Write the sum out, one term for each thing kept. Which term is too large, missing, or there twice?"
+    hint: str = (
+        "Write the sum out, one term for each thing kept. Which term is too large, missing, or there twice?"
+    )
 
     def decide_value(self, value: Any) -> Verdict:
         trouble = number_trouble(value)

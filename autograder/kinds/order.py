@@ -24,12 +24,18 @@ class Order(Question):
 
     def decide_value(self, value: Any) -> Verdict:
         if not isinstance(value, list | tuple):
-            return verdict.not_yet(f"The answer is {article(value)}, and a list of lines is asked.", slip="not a list")
+            return verdict.not_yet(
+                f"The answer is {article(value)}, and a list of lines is asked.", slip="not a list"
+            )
         given = tuple(item.strip() if isinstance(item, str) else item for item in value)
         if given == self.start:
-            return verdict.unanswered("Move the lines of the list into order (Alt+Up and Alt+Down move a line).")
+            return verdict.unanswered(
+                "Move the lines of the list into order (Alt+Up and Alt+Down move a line)."
+            )
         if sorted(map(str, given)) != sorted(self.right):
-            message = "The list must hold each line once, with its words unchanged. Copy the missing one back in."
+            message = (
+                "The list must hold each line once, with its words unchanged. Copy the missing one back in."
+            )
             return verdict.not_yet(message, slip="other lines")
         if given == self.right:
             return verdict.right(self.praise)
@@ -58,7 +64,7 @@ class Order(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class Match(Question):
-    """A dict whose values are filled in from `choices`, with credit for each row. A slip's value is (key, value)."""
+    """A dict filled in from `choices`, with credit for each row. A slip's value is (key, value)."""
 
     right: dict[str, str]
     choices: tuple[str, ...]

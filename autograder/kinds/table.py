@@ -13,7 +13,7 @@ from autograder.verdict import Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Question):
-    """`rows` is {key: right number} in `unit`. A slip's value is (key, number); a key of "*" stands for any row.
+    """`rows` is {key: right number} in `unit`. A slip's value is (key, number); the key "*" is any row.
 
     Where a row's right number is 0, the texts "-" and "none" count as 0.
     """
@@ -47,7 +47,7 @@ class Table(Question):
         right = self.rows[key]
         if is_blank(given):
             return False, "not answered yet.", None
-        if right == 0 and isinstance(given, str) and given.strip().lower() in ("-", "–", "none"):
+        if right == 0 and isinstance(given, str) and given.strip().lower() in ("-", "--", "none"):
             return True, "right.", None
         trouble = number_trouble(given, what="this row")
         if trouble:

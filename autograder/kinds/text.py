@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -10,13 +11,18 @@ from autograder import verdict
 from autograder.kinds.base import Question, article
 from autograder.verdict import Verdict
 
+#: typographic apostrophes, minus signs and hyphens, as a keyboard writes them
+PLAIN = str.maketrans(
+    {"\u2018": "'", "\u2019": "'", "\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-"}
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Idea:
     """A key idea, found where one sentence (or two that follow each other) matches every pattern of `all_of`.
 
-    `name` is what the learner reads: it says what kind of idea it is and does not give it away. `unless` patterns in
-    the same sentence say the contrary.
+    `name` is what the learner reads: it says what kind of idea it is and does not give it away. `unless`
+    patterns in the same sentence say the contrary.
     """
 
     name: str
@@ -35,16 +41,16 @@ class Idea:
 
 def windows(text: str) -> list[str]:
     """Return each sentence in lower case, and each pair of neighbours joined."""
-    plain = text.lower().replace("’", "'").replace("‘", "'").replace("−", "-").replace("‑", "-")
+    plain = text.lower().translate(PLAIN)
     plain = re.sub(r"(?<=\d)[.,](?=\d)", "_", plain)
     parts = [" ".join(part.split()) for part in re.split(r"[.!?;]+(?:\s|$)|\n\s*\n|\n\s*[-*]", plain)]
     parts = [part for part in parts if part]
-    return parts + [f"{first} {second}" for first, second in zip(parts, parts[1:], strict=False)]
+    return parts + [f"{first} {second}" for first, second in itertools.pairwise(parts)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Text(Question):
-    """Free text with key `ideas`; `mark_scheme` tells the human what each point is for; `examples` are good answers."""
+    """Free text with key `ideas`; `mark_scheme` says what the points are for; `examples` are good."""
 
     ideas: tuple[Idea, ...]
     mark_scheme: str
@@ -65,7 +71,10 @@ class Text(Question):
         if left == 0:
             return "Every key idea was found in your words. A person gives the points."
         ideas = "idea" if left == 1 else "ideas"
-        return f"{left} key {ideas} of {len(self.ideas)} not found yet; read it once more. A person gives the points."
+        return (
+            f"{left} key {ideas} of {len(self.ideas)} not found yet; read it once more. A person gives the "
+            f"points."
+        )
 
     def _details(self, found: list[str]) -> tuple[str, ...]:
         return tuple(f"found: {name}" for name in found)

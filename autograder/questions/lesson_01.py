@@ -1,4 +1,4 @@
-"""The questions of lesson 1: which parameters may change, what a training step does, and what that must keep."""
+"""The questions of lesson 1: which parameters may change, and what a training step must keep."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ COUNT_PARAMETERS = Function(
     tolerance=0,
     around=AROUND,
     timeout_s=TORCH_TIMEOUT_S,
-    hint="Add up the elements of every tensor that `model.parameters()` yields. Which of them are missing, or too many?",
+    hint="Add up the elements of every tensor that `model.parameters()` yields. Which of them are missing, "
+    "or too many?",
     slips=(
         Slip(
             name="tensors",
@@ -73,19 +74,22 @@ COUNT_PARAMETERS = Function(
         Slip(
             name="no biases",
             value=lambda task, spec: sum(n for name, n in tensors(spec).items() if name.endswith("weight")),
-            source="count_parameters = lambda model: sum(p.numel() for p in model.parameters() if p.dim() > 1)",
+            source="count_parameters = lambda model: sum(p.numel() for p in model.parameters() if p.dim() > "
+            "1)",
             message="The matrices are counted. What is the b in y = wx + b?",
         ),
         Slip(
             name="trainable only",
             value=lambda task, spec: elements(spec, trainable_only=True),
-            source="count_parameters = lambda model: sum(p.numel() for p in model.parameters() if p.requires_grad)",
+            source="count_parameters = lambda model: sum(p.numel() for p in model.parameters() if "
+            "p.requires_grad)",
             message="You count what may change. Does a parameter that stands still belong to the model?",
         ),
         Slip(
             name="bytes",
             value=lambda task, spec: 4 * elements(spec),
-            source="count_parameters = lambda model: sum(p.numel() * p.element_size() for p in model.parameters())",
+            source="count_parameters = lambda model: sum(p.numel() * p.element_size() for p in "
+            "model.parameters())",
             message="This is the number of bytes. What does the function promise to count?",
         ),
     ),
@@ -127,7 +131,7 @@ WHAT_CHANGES = Match(
         Slip(
             name="inference that learns in part",
             value=("inference", "some or all"),
-            message="Is the model different after it has answered your question?",
+            message="Which numbers of the model would be others after it has answered your question?",
         ),
         Slip(
             name="fine-tuning of all",
@@ -228,7 +232,10 @@ def fresh_steps(rng: random.Random) -> list[tuple[float, float, float, float, fl
     made = []
     for _ in range(3):
         w, b = rng.randrange(5, 40) / 10, rng.randrange(5, 40) / 10
-        dw, db = rng.choice((-1, 1)) * rng.randrange(11, 60) / 10, rng.choice((-1, 1)) * rng.randrange(61, 90) / 10
+        dw, db = (
+            rng.choice((-1, 1)) * rng.randrange(11, 60) / 10,
+            rng.choice((-1, 1)) * rng.randrange(61, 90) / 10,
+        )
         made.append((w, b, dw, db, rng.randrange(2, 30) / 100))
     return made
 
@@ -300,12 +307,14 @@ GRADIENT = Function(
     example=(2.0, 1.0, 3.0, 5.0),
     tolerance=1e-4,
     negative=True,
-    hint="Nudge w a little and see how much the loss changes for each unit of the nudge; then b. Which number is off?",
+    hint="Nudge w a little and see how much the loss changes for each unit of the nudge; then b. Which "
+    "number is off?",
     slips=(
         Slip(
             name="no 2",
             value=lambda w, b, x, y: (gradient(w, b, x, y)[0] / 2, gradient(w, b, x, y)[1] / 2),
-            message="Both are too small by one factor. What does squaring leave in front when you take its slope?",
+            message="Both are too small by one factor. What does squaring leave in front when you take its "
+            "slope?",
         ),
         Slip(
             name="no x",
@@ -315,7 +324,8 @@ GRADIENT = Function(
         Slip(
             name="sign",
             value=lambda w, b, x, y: tuple(-each for each in gradient(w, b, x, y)),
-            message="Both signs are turned round. When the output is too large and w grows, does the loss grow or fall?",
+            message="Both signs are turned round. When the output is too large and w grows, does the loss "
+            "grow or fall?",
         ),
         Slip(
             name="swapped",
@@ -347,7 +357,8 @@ SGD_STEP = Function(
     name="sgd_step",
     points=1,
     prompt="The two parameters after one step of plain SGD",
-    praise="Against the slope, by the learning rate: that is all plain SGD does, and it keeps nothing for the next step.",
+    praise="Against the slope, by the learning rate: that is all plain SGD does, and it keeps nothing for "
+    "the next step.",
     signature="sgd_step(w, b, dw, db, learning_rate)",
     reference=sgd_step,
     inputs=fresh_steps,
@@ -383,7 +394,7 @@ SGD_STEP = Function(
         Slip(
             name="w not moved",
             value=lambda w, b, dw, db, rate: (w, b - rate * db),
-            message="One parameter did not move. Which one has a gradient that is not used?",
+            message="Only the second parameter moved. What was the gradient of the first one for?",
         ),
         Slip(
             name="crossed",
@@ -397,7 +408,8 @@ SGD_STEP = Function(
         ),
     ),
     right_sources=(
-        "def sgd_step(w, b, dw, db, learning_rate):\n    return w - learning_rate * dw, b - learning_rate * db\n",
+        "def sgd_step(w, b, dw, db, learning_rate):\n    return w - learning_rate * dw, b - learning_rate * "
+        "db\n",
         "def sgd_step(w, b, dw, db, learning_rate):\n"
         "    w -= learning_rate * dw\n"
         "    b -= learning_rate * db\n"
@@ -415,7 +427,9 @@ def named(spec: dict[str, Any], keep: Callable[[str], bool]) -> list[str]:
     return [name for name in tensors(spec) if keep(name)]
 
 
-def after_freezing(spec: dict[str, Any], keep: Callable[[str], bool], attribute: bool = False) -> dict[str, Any]:
+def after_freezing(
+    spec: dict[str, Any], keep: Callable[[str], bool], attribute: bool = False
+) -> dict[str, Any]:
     """Return what the worker reads off a model whose trainable parameters are those that `keep` accepts."""
     return {"trainable": named(spec, keep), "attribute": attribute, "returned": False}
 
@@ -460,13 +474,15 @@ FREEZE = Freeze(
     inputs=fresh_groups,
     around=AROUND,
     timeout_s=TORCH_TIMEOUT_S,
-    hint="Look at `requires_grad` of each parameter after your function has run. Which ones should have changed?",
+    hint="Look at `requires_grad` of each parameter after your function has run. Which ones should have "
+    "changed?",
     slips=(
         Slip(
             name="set on the module",
             value=lambda task, spec, group: after_freezing(spec, lambda name: True, attribute=True),
             source="def freeze(model, name):\n    model.get_submodule(name).requires_grad = False\n",
-            message="The module has got a new attribute, and its parameters did not notice. Which objects does the backward "
+            message="The module has got a new attribute, and its parameters did not notice. Which objects "
+            "does the backward "
             "pass ask whether they need a gradient?",
         ),
         Slip(
@@ -479,24 +495,28 @@ FREEZE = Freeze(
             name="everything frozen",
             value=lambda task, spec, group: after_freezing(spec, lambda name: False),
             source="def freeze(model, name):\n    model.requires_grad_(False)\n",
-            message="After your function nothing may change any more. Where does it use the name of the group?",
+            message="After your function nothing may change any more. Where does it use the name of the "
+            "group?",
         ),
         Slip(
             name="the others frozen",
             value=lambda task, spec, group: after_freezing(spec, in_group(group)),
             source="def freeze(model, name):\n    for n, p in model.named_parameters():\n"
             "        p.requires_grad = n.startswith(name)\n",
-            message="The named group is the only one that may still change. Which way round is the condition?",
+            message="The named group is the only one that may still change. Which way round is the "
+            "condition?",
         ),
         Slip(
             name="bias forgotten",
             value=lambda task, spec, group: after_freezing(spec, lambda name: name != f"{group}.weight"),
             source="def freeze(model, name):\n    model.get_submodule(name).weight.requires_grad = False\n",
-            message="One tensor of the group may still change. What does a linear layer have beside its matrix?",
+            message="One tensor of the group may still change. What does a linear layer have beside its "
+            "matrix?",
         ),
     ),
     right_sources=(
-        "def freeze(model, name):\n    for p in model.get_submodule(name).parameters():\n        p.requires_grad = False\n",
+        "def freeze(model, name):\n    for p in model.get_submodule(name).parameters():\n        "
+        "p.requires_grad = False\n",
         "def freeze(model, name):\n    getattr(model, name).requires_grad_(False)\n",
         "def freeze(model, name):\n"
         "    for n, p in model.named_parameters():\n"
@@ -508,7 +528,7 @@ FREEZE = Freeze(
 
 
 def built(spec: dict[str, Any], keep: Callable[[str], bool], held: Callable[[str], bool]) -> dict[str, Any]:
-    """Return what the worker reads off an optimizer that holds `held` when `keep` are trainable; wd moves what it holds."""
+    """Return what is read off an optimizer that holds `held`; its weight decay moves all of it."""
     names = named(spec, held)
     return {"trainable": named(spec, keep), "held": names, "moved": names}
 
@@ -536,7 +556,8 @@ FREEZE_THEN_BUILD = BuildOptimizer(
     inputs=fresh_groups,
     around=AROUND,
     timeout_s=TORCH_TIMEOUT_S,
-    hint="Look at `requires_grad` of each parameter, and at the parameters the optimizer was given. Which do not agree?",
+    hint="Look at `requires_grad` of each parameter, and at the parameters the optimizer was given. Which "
+    "do not agree?",
     slips=(
         Slip(
             name="frozen after the optimizer was built",
@@ -545,7 +566,8 @@ FREEZE_THEN_BUILD = BuildOptimizer(
             "    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)\n"
             "    model.get_submodule(name).requires_grad_(False)\n"
             "    return optimizer\n",
-            message="The optimizer still holds the frozen group, and its weight decay moves it as soon as a zero gradient is "
+            message="The optimizer still holds the frozen group, and its weight decay moves it as soon as a "
+            "zero gradient is "
             "left there. Was it built too early, or given every parameter?",
         ),
         Slip(
@@ -561,7 +583,8 @@ FREEZE_THEN_BUILD = BuildOptimizer(
             source="import torch\ndef freeze_then_build(model, name):\n"
             "    rest = [p for n, p in model.named_parameters() if not n.startswith(name + '.')]\n"
             "    return torch.optim.AdamW(rest, lr=0.1)\n",
-            message="The optimizer leaves the group alone, but the backward pass still makes gradients for it. "
+            message="The optimizer leaves the group alone, but the backward pass still makes gradients for "
+            "it. "
             "What tells the backward pass not to?",
         ),
         Slip(
@@ -601,7 +624,8 @@ COUNT_GRADIENTS = Function(
     tolerance=0,
     around=AROUND,
     timeout_s=TORCH_TIMEOUT_S,
-    hint="For each parameter ask whether it has a gradient, and how many numbers that holds. Which are missing?",
+    hint="For each parameter ask whether it has a gradient, and how many numbers that holds. Which are "
+    "missing?",
     slips=(
         Slip(
             name="tensors",
@@ -613,7 +637,8 @@ COUNT_GRADIENTS = Function(
             name="all tensors",
             value=lambda task, spec: len(tensors(spec)),
             source="count_gradients = lambda model: len(list(model.parameters()))",
-            message="You count the tensors of the whole model. Which of them got a gradient, and how many numbers has it?",
+            message="You count the tensors of the whole model. Which of them got a gradient, and how many "
+            "numbers has it?",
         ),
         Slip(
             name="frozen counted",
@@ -624,18 +649,21 @@ COUNT_GRADIENTS = Function(
         Slip(
             name="bytes",
             value=lambda task, spec: 4 * elements(spec, trainable_only=True),
-            source="count_gradients = lambda model: sum(p.grad.nbytes for p in model.parameters() if p.grad is not None)",
+            source="count_gradients = lambda model: sum(p.grad.nbytes for p in model.parameters() if p.grad "
+            "is not None)",
             message="This is the number of bytes. What does the function promise to count?",
         ),
     ),
     right_sources=(
-        "def count_gradients(model):\n    return sum(p.grad.numel() for p in model.parameters() if p.grad is not None)\n",
+        "def count_gradients(model):\n    return sum(p.grad.numel() for p in model.parameters() if p.grad "
+        "is not None)\n",
         "def count_gradients(model):\n"
         "    count = 0\n"
         "    for p in model.parameters():\n"
         "        if p.grad is not None:\n            count = count + p.grad.nelement()\n"
         "    return count\n",
-        "def count_gradients(model):\n    return sum(p.numel() for p in model.parameters() if p.requires_grad)\n",
+        "def count_gradients(model):\n    return sum(p.numel() for p in model.parameters() if "
+        "p.requires_grad)\n",
     ),
 )
 
@@ -649,7 +677,7 @@ def state_values(task: str, spec: dict[str, Any]) -> int:
 
 
 def state_tensors(spec: dict[str, Any], counters: bool) -> int:
-    """Return how many tensors its state has; AdamW keeps a step counter for each parameter tensor, SGD none."""
+    """Return how many tensors its state has; AdamW has a step counter for each parameter tensor."""
     each = STATES[spec["optimizer"]] + (1 if counters and spec["optimizer"] == "adamw" else 0)
     return each * len(tensors(spec, trainable_only=True))
 
@@ -667,14 +695,18 @@ COUNT_STATE = Function(
     tolerance=0,
     around=AROUND,
     timeout_s=TORCH_TIMEOUT_S,
-    hint="Print `optimizer.state` of a small model and count by hand what one parameter has. Where do the two counts part?",
+    hint="Print `optimizer.state` of a small model and count by hand what one parameter has. Where do the "
+    "two counts part?",
     slips=(
         Slip(
             name="step counters",
-            value=lambda task, spec: state_values(task, spec)
-            + (len(tensors(spec, trainable_only=True)) if spec["optimizer"] == "adamw" else 0),
+            value=lambda task, spec: (
+                state_values(task, spec)
+                + (len(tensors(spec, trainable_only=True)) if spec["optimizer"] == "adamw" else 0)
+            ),
             source=f"count_optimizer_state = lambda optimizer: sum(t.numel() {_EACH})",
-            message="Your count is a little high: something that is kept once for each tensor is in it. What does the key "
+            message="Your count is a little high: something that is kept once for each tensor is in it. "
+            "What does the key "
             "`step` hold?",
         ),
         Slip(
@@ -687,7 +719,8 @@ COUNT_STATE = Function(
             name="tensors and step counters",
             value=lambda task, spec: state_tensors(spec, counters=True),
             source=f"count_optimizer_state = lambda optimizer: sum(1 {_EACH})",
-            message="You count tensors, and the step counters among them. How many numbers does one tensor hold?",
+            message="You count tensors, and the step counters among them. How many numbers does one tensor "
+            "hold?",
         ),
         Slip(
             name="parameters",
@@ -704,8 +737,7 @@ COUNT_STATE = Function(
         ),
     ),
     right_sources=(
-        "def count_optimizer_state(optimizer):\n"
-        f"    return sum(t.numel() {_EACH} if key != 'step')\n",
+        f"def count_optimizer_state(optimizer):\n    return sum(t.numel() {_EACH} if key != 'step')\n",
         "def count_optimizer_state(optimizer):\n"
         "    count = 0\n"
         "    for state in optimizer.state.values():\n"
@@ -714,7 +746,8 @@ COUNT_STATE = Function(
         "    return count\n",
         "def count_optimizer_state(optimizer):\n"
         "    kept = optimizer.state_dict()['state'].values()\n"
-        "    return sum(s[k].numel() for s in kept for k in s if k in ('exp_avg', 'exp_avg_sq', 'momentum_buffer'))\n",
+        "    return sum(s[k].numel() for s in kept for k in s if k in ('exp_avg', 'exp_avg_sq', "
+        "'momentum_buffer'))\n",
     ),
 )
 
@@ -741,7 +774,8 @@ EXTRA_VALUES = Function(
         Slip(
             name="states only",
             value=lambda optimizer: STATES[optimizer],
-            message="These are the optimizer's own values. What does the backward pass leave for every trainable parameter?",
+            message="These are the optimizer's own values. What does the backward pass leave for every "
+            "trainable parameter?",
         ),
         Slip(
             name="the weight counted",
@@ -794,7 +828,8 @@ INFERENCE_GB = Function(
         Slip(
             name="no margin",
             value=lambda parameters, each: parameters * each / GB,
-            message="These are the weights alone. What else does a running model keep, and how large did we take it?",
+            message="These are the weights alone. What else does a running model keep, and how large did we "
+            "take it?",
         ),
         Slip(
             name="margin alone",
@@ -828,7 +863,8 @@ INFERENCE_GB = Function(
         ),
     ),
     right_sources=(
-        "def inference_gb(parameters, bytes_per_parameter):\n    return parameters * bytes_per_parameter * 1.2 / 1e9\n",
+        "def inference_gb(parameters, bytes_per_parameter):\n    return parameters * bytes_per_parameter * "
+        "1.2 / 1e9\n",
         "def inference_gb(parameters, bytes_per_parameter):\n"
         "    weights = parameters * bytes_per_parameter / 10**9\n"
         "    return weights + 0.2 * weights\n",
@@ -858,7 +894,9 @@ DEVICES_13B = Set(
 def fresh_extras(rng: random.Random) -> list[tuple[int, int, int]]:
     """Return (trainable, values, bytes for each value)."""
     sizes = rng.sample(range(5, 300), 3)
-    return [(size * 10**8, values, each) for size, values, each in zip(sizes, (3, 2, 3), (4, 2, 2), strict=True)]
+    return [
+        (size * 10**8, values, each) for size, values, each in zip(sizes, (3, 2, 3), (4, 2, 2), strict=True)
+    ]
 
 
 EXTRA_TRAINING_GB = Function(
@@ -921,8 +959,14 @@ PASSES = Set(
     right=frozenset("a"),
     missing="Something must turn the input into an output. What does that?",
     slips=(
-        Slip(name="loss", value="b", message="What would the output be compared with when you ask a model a new question?"),
-        Slip(name="backward", value="c", message="What is the backward pass for, and does inference want that?"),
+        Slip(
+            name="loss",
+            value="b",
+            message="What would the output be compared with when you ask a model a new question?",
+        ),
+        Slip(
+            name="backward", value="c", message="What is the backward pass for, and does inference want that?"
+        ),
         Slip(name="optimizer", value="d", message="Which parameters change in inference?"),
     ),
 )
@@ -941,8 +985,16 @@ FROZEN_LACKS = Set(
     right=frozenset("bc"),
     missing="True, and there is more it does without. What would have used what you named?",
     slips=(
-        Slip(name="value", value="a", message="Could the model compute its output if the frozen numbers were not there?"),
-        Slip(name="forward", value="d", message="Frozen parameters do not move. Are they still read on the way from input to output?"),
+        Slip(
+            name="value",
+            value="a",
+            message="Could the model compute its output if the frozen numbers were not there?",
+        ),
+        Slip(
+            name="forward",
+            value="d",
+            message="Frozen parameters do not move. Are they still read on the way from input to output?",
+        ),
     ),
 )
 
@@ -961,7 +1013,8 @@ WHICH_NEEDS_MORE = Choice(
         Slip(
             name="extras only",
             value="a",
-            message="Its gradients and states are more, that is so. What must be in memory before any of them?",
+            message="Its gradients and states are more, that is so. What must be in memory before any of "
+            "them?",
         ),
         Slip(
             name="the same",
@@ -977,7 +1030,8 @@ DIFFERENCE = Number(
     prompt="By how much, with every value in 2 bytes and without activations, in GB",
     praise="Weights, gradients and states of both, and then the difference.",
     right=4,
-    hint="Write both sums out: weights of everything, then gradients and states of what is trainable. Which term is off?",
+    hint="Write both sums out: weights of everything, then gradients and states of what is trainable. Which "
+    "term is off?",
     slips=(
         Slip(
             name="extras only",
@@ -1009,9 +1063,24 @@ DIFFERENCE = Number(
             how="(26 + 4) - 14",
             message="Your sum has the states but no gradients. Which set-up has more of those?",
         ),
-        Slip(name="one byte", value=2, how="1 byte a value", message="Your values have one byte each. How many did the task give them?"),
-        Slip(name="the smaller total", value=28, how="7B x 2 x 2", message="This is one of the two totals. What is the other one?"),
-        Slip(name="the larger total", value=32, how="26 + 6", message="This is one of the two totals. What is the other one?"),
+        Slip(
+            name="one byte",
+            value=2,
+            how="1 byte a value",
+            message="Your values have one byte each. How many did the task give them?",
+        ),
+        Slip(
+            name="the smaller total",
+            value=28,
+            how="7B x 2 x 2",
+            message="This is one of the two totals. What is the other one?",
+        ),
+        Slip(
+            name="the larger total",
+            value=32,
+            how="26 + 6",
+            message="This is one of the two totals. What is the other one?",
+        ),
     ),
 )
 
@@ -1019,7 +1088,7 @@ DEVICE_KEYS = ("device_gb", "parameters", "bytes_per_parameter", "needed_gb", "f
 
 
 def device_check(value: Any) -> Verdict:
-    """Judge a memory check of the learner's own: the sum follows from their numbers, and so does the answer."""
+    """Judge a learner's own memory check: sum and answer must follow from their numbers."""
     if not isinstance(value, dict):
         return verdict.not_yet(f"The answer is {article(value)}, and a dict is asked.", slip="not a dict")
     trouble = key_trouble(value, DEVICE_KEYS) or _device_trouble(value)
@@ -1077,7 +1146,10 @@ def _needed_slip(value: dict) -> tuple[str, str] | None:
     for factor, name, message in _NEEDED_SLIPS:
         if close(value["needed_gb"], right * factor, 1e-2):
             return name, message
-    return "another sum", "multiply your parameters by their bytes and add the margin. Where do you part from that?"
+    return (
+        "another sum",
+        "multiply your parameters by their bytes and add the margin. Where do you part from that?",
+    )
 
 
 _CHECK = {"device_gb": 16, "parameters": 7e9, "bytes_per_parameter": 2, "needed_gb": 16.8, "fits": False}
@@ -1089,12 +1161,28 @@ MY_DEVICE_CHECK = Relation(
     rule=device_check,
     rights=(
         _CHECK,
-        {"device_gb": 24.0, "parameters": 3_000_000_000, "bytes_per_parameter": 4, "needed_gb": 14.4, "fits": True},
-        {**_CHECK, "device_gb": 7.6, "bytes_per_parameter": 0.5, "needed_gb": 7e9 * 0.5 * 1.2 / 1e9, "fits": True},
+        {
+            "device_gb": 24.0,
+            "parameters": 3_000_000_000,
+            "bytes_per_parameter": 4,
+            "needed_gb": 14.4,
+            "fits": True,
+        },
+        {
+            **_CHECK,
+            "device_gb": 7.6,
+            "bytes_per_parameter": 0.5,
+            "needed_gb": 7e9 * 0.5 * 1.2 / 1e9,
+            "fits": True,
+        },
     ),
     slips=(
         *(
-            Slip(name=name, value={**_CHECK, "needed_gb": 16.8 * factor, "fits": 16.8 * factor <= 16}, message=message)
+            Slip(
+                name=name,
+                value={**_CHECK, "needed_gb": 16.8 * factor, "fits": 16.8 * factor <= 16},
+                message=message,
+            )
             for factor, name, message in _NEEDED_SLIPS
         ),
         Slip(name="another sum", value={**_CHECK, "needed_gb": 99}, message="where do you part"),
@@ -1106,7 +1194,11 @@ MY_DEVICE_CHECK = Relation(
         Slip(name="size in billions", value={**_CHECK, "parameters": 7}, message="as a count"),
         Slip(name="bits for bytes", value={**_CHECK, "bytes_per_parameter": 16}, message="Is it in bits?"),
         Slip(name="not a truth value", value={**_CHECK, "fits": "no"}, message="Write True or False."),
-        Slip(name="device in another unit", value={**_CHECK, "device_gb": 16e9}, message="Is it in bytes or MB?"),
+        Slip(
+            name="device in another unit",
+            value={**_CHECK, "device_gb": 16e9},
+            message="Is it in bytes or MB?",
+        ),
     ),
 )
 

@@ -1,13 +1,13 @@
 """Sent along with a request and run beside student code: makes a small torch model, reads what became of it.
 
-A student may read all of this. It holds no right answer: those follow, on the trusted side, from a specification drawn
-fresh for each run. A specification is {"layers": {group: [inputs, outputs, has_bias]}, "frozen": [groups],
-"optimizer": name}.
+A student may read all of this. It holds no right answer: those follow, on the trusted side, from a
+specification drawn fresh for each run. A specification is {"layers": {group: [inputs, outputs, has_bias]},
+"frozen": [groups], "optimizer": name}.
 """
 
 
 def arguments(task, spec, *rest):
-    """Return what the learner's function is called with: a model (and a group), or an optimizer that made a step."""
+    """Return what the learner's function is called with: a model (and a group), or an optimizer."""
     model = _model(spec)
     if task == "plain":
         return (model, *rest)
@@ -63,7 +63,7 @@ def _step(model, name):
 
 
 def _held_and_moved(model, optimizer):
-    """Which parameters the optimizer holds, and which move in a step that leaves the frozen ones a zero gradient."""
+    """Which parameters the optimizer holds, and which move although frozen ones get a zero gradient."""
     import torch
 
     held = {id(each) for group in optimizer.param_groups for each in group["params"]}
