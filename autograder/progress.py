@@ -16,7 +16,7 @@ def path() -> Path | None:
     MEMORY_BUDGET_PROGRESS names another file.
     """
     chosen = os.environ.get("MEMORY_BUDGET_PROGRESS", "")
-    if chosen.lower() == "off" or os.environ.get("NBGRADER_EXECUTION"):
+    if chosen.lower() in ("off", os.devnull) or os.environ.get("NBGRADER_EXECUTION"):
         return None
     if chosen:
         return Path(chosen).expanduser()
@@ -62,6 +62,8 @@ def record(lesson: str, name: str, is_right: bool) -> None:
 
 def _write(file: Path, held: dict[str, list[str]]) -> None:
     """Write beside the file and swap, so that a stop in between leaves the old one whole."""
+    if file.exists() and not file.is_file():
+        raise OSError(f"{file} is no file")
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, beside = tempfile.mkstemp(dir=file.parent, suffix=".part")
     with os.fdopen(handle, "w", encoding="utf-8") as out:
