@@ -1,0 +1,195 @@
+"""What happens, number by number, in one training step of a model of four parameters?
+
+The model is a frozen body, hidden = v x input + c, and a trainable head, output = w x hidden + b; the loss is
+the squared gap. Everything is computed here in plain Python; the tests compare it with torch.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memory_budget import budget
+from memory_budget.palette import TENSOR_CLASSES
+from memory_budget.units import bytes_text, number_text
+
+VALUE_BYTES = 4  # fp32
+OPTIMIZERS = ("sgd", "momentum", "adam")
+EPSILON = 1e-8  # Adam's, as in torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The small model, one example, and a learning rate."""
+
+    v: float = 0.5
+    c: float = 1.0
+    w: float = 2.0
+    b: float = 1.0
+    x: float = 2.0
+    expected: float = 7.0
+    learning_rate: float = 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One moment of the step: which actors are at work, what they show, and the bytes held by class."""
+
+    name: str
+    says: str
+    lit: frozenset[str]
+    shows: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def held_bytes(self) -> int:
+        """All bytes held at this moment."""
+        return sum(self.held.values())
+
+    @property
+    def words(self) -> str:
+        """The stage as a sentence, memory included."""
+        parts = ", ".join(
+            f"{TENSOR_CLASSES[key].label} {bytes_text(size)}" for key, size in self.held.items()
+        )
+        return f"{self.says} In memory: {parts}; together {bytes_text(self.held_bytes)}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """Everything that one step computes; `moments` are the optimizer's states of w and b after the step."""
+
+    hidden: float
+    output: float
+    gap: float
+    loss: float
+    signal: float
+    gradients: tuple[float, float]
+    moments: tuple[tuple[float, float], ...]
+    changes: tuple[float, float]
+    after: tuple[float, float]
+
+
+def compute(model: Model, optimizer: str = "adam") -> Numbers:
+    """Forward pass, loss, gradients of w and b, and the first step of the optimizer."""
+    if optimizer not in OPTIMIZERS:
+        raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, not {optimizer!r}")
+    hidden = model.v * model.x + model.c
+    output = model.w * hidden + model.b
+    gap = output - model.expected
+    signal = 2 * gap
+    gradients = (signal * hidden, signal)
+    moments, changes = _first_step(gradients, optimizer, model.learning_rate)
+    return Numbers(
+        hidden=hidden, output=output, gap=gap, loss=gap * gap, signal=signal, gradients=gradients, moments=moments,
+        changes=changes, after=(model.w + changes[0], model.b + changes[1]),
+    )  # fmt: skip
+
+
+def _first_step(
+    gradients: tuple[float, float], optimizer: str, learning_rate: float
+) -> tuple[tuple[tuple[float, float], ...], tuple[float, float]]:
+    """The states after the first step, and how far w and b move (arXiv 1412.6980, algorithm 1, for Adam)."""
+    first, second = gradients
+    if optimizer == "sgd":
+        return (), (-learning_rate * first, -learning_rate * second)
+    if optimizer == "momentum":
+        return ((first, second),), (-learning_rate * first, -learning_rate * second)
+    means = (0.1 * first, 0.1 * second)
+    squares = (0.001 * first**2, 0.001 * second**2)
+    moves = tuple(-learning_rate * g / (math.sqrt(g * g) + EPSILON) for g in gradients)
+    return (means, squares), moves
+
+
+def _text(value: float) -> str:
+    return ("-" if value < 0 else "") + number_text(abs(value))
+
+
+def _held(optimizer: str, *, activations: int = 0, temporaries: int = 0, gradients: bool = False,
+          state: bool = False) -> dict[str, int]:  # fmt: skip
+    """Bytes by class: parameters always, the rest as told; `activations` and `temporaries` count values."""
+    kept = budget.terms(2, 2, "fp32", optimizer)
+    asked = {
+        "weights": True, "frozen_weights": True, "gradients": gradients, "first_moment": state, "second_moment": state,
+    }  # fmt: skip
+    held = {key: kept[key] for key, wanted in asked.items() if wanted and kept[key]}
+    held |= {"activations": activations * VALUE_BYTES, "temporaries": temporaries * VALUE_BYTES}
+    return {key: held[key] for key in TENSOR_CLASSES if held.get(key)}
+
+
+def training(model: Model, optimizer: str = "adam") -> tuple[Stage, ...]:
+    """The eight stages of one training step."""
+    n = compute(model, optimizer)
+    x, h, out, want, loss = map(_text, (model.x, n.hidden, n.output, model.expected, n.loss))
+    grad_w, grad_b = map(_text, n.gradients)
+    w, b, new_w, new_b = map(_text, (model.w, model.b, *n.after))
+    fixed = {"body": f"v = {_text(model.v)}, c = {_text(model.c)}", "head": f"w = {w}, b = {b}"}
+    one = fixed | {"input": x}
+    two = one | {"hidden": f"h = {h}", "output": out}
+    three = two | {"expected": want}
+    four = three | {"loss": loss}
+    six = four | {"gradients": f"w: {grad_w}, b: {grad_b}"}
+    seven = six | {"optimizer": _states(n.moments), "changed": f"w {_change(n, 0)}, b {_change(n, 1)}"}
+    return (
+        Stage(name="input", says=f"The input {x} enters the model.", lit=frozenset({"input"}), shows=one,
+              held=_held(optimizer, activations=1)),
+        Stage(name="forward pass", lit=frozenset({"input", "body", "head", "output"}), shows=two,
+              says=f"The frozen body makes {_text(model.v)} x {x} + {_text(model.c)} = {h}; the head makes "
+              f"{w} x {h} + {b} = {out}. The {h} is kept: the gradient of w will need it.",
+              held=_held(optimizer, activations=3)),
+        Stage(name="output against expected output", lit=frozenset({"output", "expected"}), shows=three,
+              says=f"The output is {out}, expected was {want}: a gap of {_text(n.gap)}.",
+              held=_held(optimizer, activations=3, temporaries=1)),
+        Stage(name="loss", lit=frozenset({"output", "expected", "loss"}), shows=four,
+              says=f"The loss is the gap squared: {loss}.", held=_held(optimizer, activations=3, temporaries=1)),
+        Stage(name="backward pass", lit=frozenset({"loss", "backward", "head"}), shows=four,
+              says=f"A signal goes back: if the output grew by 1, the loss would change by 2 x {_text(n.gap)} = "
+              f"{_text(n.signal)}. It stops at the head, for the body behind it is frozen.",
+              held=_held(optimizer, activations=2, temporaries=1)),
+        Stage(name="gradients", lit=frozenset({"backward", "gradients", "head"}), shows=six,
+              says=f"Each trainable parameter gets its gradient: w {_text(n.signal)} x {h} = {grad_w}, "
+              f"b {grad_b}. The frozen v and c get none. What the forward pass kept is let go.",
+              held=_held(optimizer, gradients=True)),
+        Stage(name="optimizer", lit=frozenset({"gradients", "optimizer", "changed"}), shows=seven,
+              says=f"{_optimizer_says(optimizer)} It turns the gradients into changes: w {_change(n, 0)}, "
+              f"b {_change(n, 1)}.",
+              held=_held(optimizer, gradients=True, state=True)),
+        Stage(name="changed parameters", lit=frozenset({"changed", "head"}),
+              shows=seven | {"head": f"w = {new_w}, b = {new_b}"},
+              says=f"w goes from {w} to {new_w}, b from {b} to {new_b}. v and c are what they were. The gradients are "
+              f"cleared{', the optimizer keeps its state' if n.moments else ''}.",
+              held=_held(optimizer, state=True)),
+    )  # fmt: skip
+
+
+def inference(model: Model) -> tuple[Stage, ...]:
+    """The three stages of running the model: the forward pass, and nothing after it."""
+    run = training(model, "sgd")
+    n = compute(model, "sgd")
+    held = _held("sgd", activations=1)
+    forward = run[1].says.split(" The ", 2)
+    says = "The" + forward[0].removeprefix("The") if len(forward) < 2 else run[1].says.rsplit(" The ", 1)[0]
+    return (
+        Stage(name="input", says=run[0].says, lit=run[0].lit, shows=run[0].shows, held=held),
+        Stage(name="forward pass", lit=run[1].lit, shows=run[1].shows,
+              says=f"{says} The {_text(n.hidden)} is let go at once: no gradient will need it.",
+              held=_held("sgd", activations=2)),
+        Stage(name="output", lit=frozenset({"output"}), shows=run[1].shows, held=held,
+              says=f"The output is {_text(n.output)}. Nothing else happens: no loss, no gradient, no optimizer; all "
+              "four parameters stay."),
+    )  # fmt: skip
+
+
+def _change(n: Numbers, i: int) -> str:
+    return f"{'+' if n.changes[i] >= 0 else '-'}{number_text(abs(n.changes[i]))}"
+
+
+def _states(moments: tuple[tuple[float, float], ...]) -> str:
+    return {0: "keeps nothing", 1: "1 value each", 2: "2 values each"}[len(moments)]
+
+
+def _optimizer_says(optimizer: str) -> str:
+    return {
+        "sgd": "SGD keeps nothing.",
+        "momentum": "SGD with momentum makes its state: a running mean for each trainable parameter.",
+        "adam": "Adam makes its state: two moments for each trainable parameter.",
+    }[optimizer]
