@@ -67,6 +67,7 @@ def build(here: Course, lessons: list[str] | None = None, *, force: bool = False
             say(str(fault))
         _make_shared(here, staged)
         _put_in_place(here, staged, whole=lessons is None)
+    index.write_readme(here)
     for lesson in chosen:
         stamps[lesson] = stamp(here, lesson)
     (work / "stamps.json").write_text(json.dumps(stamps, indent=1), encoding="utf-8")

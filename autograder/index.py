@@ -155,11 +155,16 @@ def main() -> int:
     here = course()
     here.lessons.mkdir(exist_ok=True)
     made.save(notebook(here), here.lessons / "index.ipynb")
-    readme = here.root / "README.md"
-    if readme.is_file():
-        text = readme.read_text(encoding="utf-8")
-        readme.write_text(with_table(text, here), encoding="utf-8", newline="\n")
+    write_readme(here)
     return 0
+
+
+def write_readme(here: Course) -> None:
+    """Bring the README's table of lessons up to date, where the course has a README with the two marks."""
+    readme = here.root / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    if BEGIN in text and (fresh := with_table(text, here)) != text:
+        readme.write_text(fresh, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
