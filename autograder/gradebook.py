@@ -7,6 +7,7 @@ the learner's code beside the checks. Gradebook, formgrader, feedback and export
 
 from __future__ import annotations
 
+import html
 import json
 import logging
 import os
@@ -35,6 +36,7 @@ from nbgrader.preprocessors import (
 )
 from traitlets.config import Config, PyFileConfigLoader
 
+from autograder import sanitise
 from autograder.course import Course
 from autograder.submissions import Lesson
 
@@ -106,12 +108,26 @@ def notebook_of(result: dict, lesson: Lesson) -> NotebookNode:
     made = nbformat.v4.new_notebook(metadata=nbformat.from_dict(lesson.metadata))
     made.nbformat_minor = 5
     for cell in named_cells(result):
-        kind = {"code": nbformat.v4.new_code_cell, "raw": nbformat.v4.new_raw_cell}
-        new = kind.get(cell["kind"], nbformat.v4.new_markdown_cell)(cell["source"], id=cell["name"][:64])
+        new = _new_cell(cell)
         if cell["marks"]:
             new.metadata["nbgrader"] = nbformat.from_dict(cell["marks"])
         made.cells.append(new)
     return made
+
+
+def _new_cell(cell: dict) -> NotebookNode:
+    """A cell for nbgrader. A learner's prose becomes cleaned HTML, so that no page built from it can run anything."""
+    name = cell["name"][:64]
+    if cell["kind"] == "code":
+        return nbformat.v4.new_code_cell(cell["source"], id=name)
+    if cell["role"] == "given":
+        return nbformat.v4.new_markdown_cell(cell["source"], id=name)
+    if cell["kind"] == "raw":
+        shown = f"<pre>{html.escape(cell['source'])}</pre>"
+    else:
+        shown = sanitise.markdown(cell["source"])
+    # one line that begins with <div> is taken over as it stands, never read as Markdown again
+    return nbformat.v4.new_markdown_cell(f"<div>{shown}</div>".replace("\n", "&#10;"), id=name)
 
 
 # ---------------------------------------------------------------- nbgrader, in this process
@@ -181,7 +197,7 @@ def course_config(here: Course) -> Config:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """nbgrader's own deprecation warnings are not our instructors' business; alembic is found beside our Python."""
     import sys
 
@@ -212,7 +228,7 @@ class Book:
     @contextmanager
     def open(self) -> Iterator[Gradebook]:
         """nbgrader's gradebook; GradebookError when it cannot be opened."""
-        with _quiet():
+        with quiet():
             try:
                 book = Gradebook(self.url, self.course_id)
             except Exception as error:
@@ -240,7 +256,7 @@ class Book:
 
     def _run(self, kind: Any, config: Config, what: str) -> None:
         heard = Heard()
-        with _quiet():
+        with quiet():
             step = kind(coursedir=CourseDirectory(config=config), config=config)
             step.log = heard.log
             step.coursedir.log = heard.log
@@ -282,7 +298,7 @@ class Book:
 
     def _autograde(self, student: str, config: Config) -> None:
         heard = Heard()
-        with _quiet():
+        with quiet():
             coursedir = CourseDirectory(config=config)
             # set past the trait's own validation, which would strip what a student's id may hold
             coursedir._trait_values["student_id"] = student

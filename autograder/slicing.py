@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import symtable
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -138,6 +139,8 @@ _SETTING = frozenset(
         "set_loglevel",
     ]
 )
+#: modules of the library that only draw what they are given
+_DRAWING = frozenset(("bars", "figures", "stepper"))
 _OPAQUE = frozenset(
     [
         "globals",
@@ -183,49 +186,62 @@ def names_of(source: str) -> Names:
     """Read one cell's source."""
     try:
         tree = ast.parse(source)
+        table = symtable.symtable(source, "<cell>", "exec")
+        reader = _Reader()
+        reader.visit(tree)
+        binds, imports, uses = _scopes(table)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return _UNKNOWN
-    reader = _Reader()
-    try:
-        reader.visit(tree)
-    except RecursionError:
-        return _UNKNOWN
-    return reader.names()
+    return Names(
+        binds=frozenset(binds),
+        imports=frozenset(imports),
+        uses=frozenset(uses - set(dir(builtins))),
+        opaque=reader.opaque,
+        effects=reader.opaque or reader.effects(binds - imports),
+        settings=reader.settings,
+    )
+
+
+def _scopes(table: symtable.SymbolTable) -> tuple[set[str], set[str], set[str]]:
+    """Names a cell binds, those of them it imports, and names it reads from outside; locals of functions are its own."""
+    binds, imports, uses = set(), set(), set()
+    todo = [table]
+    while todo:
+        scope = todo.pop()
+        todo += scope.get_children()
+        for symbol in scope.get_symbols():
+            outside = scope is table or symbol.is_global()
+            if outside and (symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()):
+                binds.add(symbol.get_name())
+            if outside and symbol.is_imported():
+                imports.add(symbol.get_name())
+            if outside and symbol.is_referenced():
+                uses.add(symbol.get_name())
+    return binds, imports, uses
 
 
 class _Reader(ast.NodeVisitor):
+    """Finds what a cell changes other than by binding names."""
+
     def __init__(self) -> None:
-        self.stored: set[str] = set()
-        self.imported: set[str] = set()
-        self.loaded: set[str] = set()
         self.opaque = self.settings = False
+        self.local: set[str] = set()
         self.changed: set[str] = set()
         self.called: list[tuple[str | None, str | None]] = []
 
-    def names(self) -> Names:
-        own = self.stored - self.imported
-        effects = bool(self.changed - own)
-        for root, last in self.called:
-            quiet = last in _QUIET or (root is not None and root in own)
-            effects = effects or not quiet
-        return Names(
-            binds=frozenset(self.stored),
-            imports=frozenset(self.imported),
-            uses=frozenset((self.loaded | self.changed) - set(dir(builtins))),
-            opaque=self.opaque,
-            effects=effects or self.opaque,
-            settings=self.settings,
-        )
+    def effects(self, own: set[str]) -> bool:
+        """Whether anything but its own names may be changed."""
+        own = own | self.local
+        return bool(self.changed - own) or not all(last in _QUIET or root in own for root, last in self.called)
 
     def visit_Name(self, node: ast.Name) -> None:
-        (self.loaded if isinstance(node.ctx, ast.Load) else self.stored).add(node.id)
+        if isinstance(node.ctx, ast.Store):
+            self.local.add(node.id)
         if node.id in _OPAQUE or node.id.startswith("__"):
             self.opaque = True
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> None:
-        if isinstance(node.target, ast.Name):
-            self.loaded.add(node.target.id)
-        self.generic_visit(node)
+    def visit_arg(self, node: ast.arg) -> None:
+        self.local.add(node.arg)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         if node.attr.startswith("__"):
@@ -237,8 +253,7 @@ class _Reader(ast.NodeVisitor):
 
     def _target(self, node: ast.Attribute | ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
-            root = _root(node)
-            self.changed.add(root if root is not None else "?")
+            self.changed.add(_root(node) or "?")
             self.settings = True
         self.generic_visit(node)
 
@@ -248,22 +263,11 @@ class _Reader(ast.NodeVisitor):
         self.settings = self.settings or last in _SETTING
         self.generic_visit(node)
 
-    def visit_Import(self, node: ast.Import) -> None:
-        self._bind_imports(node)
-
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        self._bind_imports(node)
-
-    def _bind_imports(self, node: ast.Import | ast.ImportFrom) -> None:
-        for alias in node.names:
-            if alias.name == "*":
-                self.opaque = True
-            name = alias.asname or alias.name.split(".")[0]
-            self.stored.add(name)
-            self.imported.add(name)
+        self.opaque = self.opaque or any(alias.name == "*" for alias in node.names)
 
     def _visit_definition(self, node) -> None:
-        self.stored.add(node.name)
+        self.local.add(node.name)
         if node.decorator_list:
             self.called.append((None, None))
         self.generic_visit(node)
@@ -275,6 +279,27 @@ def _root(node: ast.expr) -> str | None:
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else None
+
+
+@lru_cache(maxsize=4096)
+def without_displays(source: str) -> str:
+    """A lesson's cell without the statements that only show something; "" when that is all it does."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return source
+    kept = [step for step in body if not (isinstance(step, ast.Expr) and _only_shows(step.value))]
+    return source if len(kept) == len(body) else "\n".join(ast.unparse(step) for step in kept)
+
+
+def _only_shows(value: ast.expr) -> bool:
+    """Whether evaluating an expression of the lesson's own changes nothing: no call, or calls that only draw or tell."""
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
+    return all(_root(c.func) in _DRAWING or _last(c) in _QUIET for c in calls)
+
+
+def _last(call: ast.Call) -> str | None:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
 
 
 # ---------------------------------------------------------------- the plan
@@ -308,13 +333,7 @@ def plan(steps: Sequence[Step]) -> Plan:
         return run_everything(steps)
     shown_here = _shown_here(steps, names)
     needed = _needed(steps, names, shown_here)
-    sources = []
-    for i, step in enumerate(steps):
-        wanted = needed.get(i)
-        sources.append(step.source if not step.given or wanted is None else _part(step.source, wanted))
-    for i, step in enumerate(steps):
-        if step.given and i not in needed:
-            sources[i] = ""
+    sources = [_source(step, i, needed, shown_here) for i, step in enumerate(steps)]
     shared = tuple(step.given and i not in shown_here for i, step in enumerate(steps))
     return Plan(sources=tuple(sources), shared=shared)
 
@@ -341,20 +360,26 @@ def _variables(steps: Sequence[Step], names: list[Names]) -> frozenset[str]:
     )
 
 
-def _needed(
-    steps: Sequence[Step], names: list[Names], shown_here: set[int]
-) -> dict[int, frozenset[str] | None]:
+def _source(step: Step, i: int, needed: dict, shown_here: set[int]) -> str:
+    """What is run of one step."""
+    if not step.given or i in shown_here:
+        return step.source
+    if i not in needed:
+        return ""
+    return without_displays(step.source) if needed[i] is None else _part(step.source, needed[i])
+
+
+def _needed(steps: Sequence[Step], names: list[Names], shown_here: set[int]) -> dict[int, frozenset[str] | None]:
     """Given cells to run, each with the names wanted of it (None: all of it)."""
     needed: dict[int, frozenset[str] | None] = dict.fromkeys(shown_here)
     variables = _variables(steps, names)
-    todo = [
-        n for i, (step, n) in enumerate(zip(steps, names, strict=True)) if not step.given or i in shown_here
-    ]
+    working = [names_of(without_displays(step.source)) if step.given else n for step, n in zip(steps, names, strict=True)]
+    todo = [n for i, (step, n) in enumerate(zip(steps, names, strict=True)) if not step.given or i in shown_here]
     done: set[str] = set()
     while todo:
         wanted = todo.pop().uses - done
         done |= wanted
-        for i, (step, n) in enumerate(zip(steps, names, strict=True)):
+        for i, (step, n) in enumerate(zip(steps, working, strict=True)):
             if not step.given or needed.get(i, frozenset()) is None:
                 continue
             touched = wanted & (n.binds | (n.uses & variables))
@@ -365,7 +390,7 @@ def _needed(
             else:
                 needed[i] = None
                 todo.append(n)
-    _add_settings(steps, names, needed, done)
+    _add_settings(steps, working, needed, done)
     return needed
 
 

@@ -1,0 +1,163 @@
+"""Writes the HTML that a learner may see: their own work, what it was worth, and nothing else of ours.
+
+nbgrader's generate_feedback makes the page. Everything of the learner's in it was cleaned when it was graded; on top of
+that the finished page may run only the scripts that the template brings, and names no path of this machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import MissingEntry
+from nbgrader.converters import GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config import Config
+
+from autograder import grader, inbox
+from autograder.course import Course
+from autograder.grade import Places, Refused, Store, only_one, released, write_whole
+from autograder.gradebook import Book, GradebookError, Heard, quiet
+from autograder.submissions import Lesson
+
+_NO_ALT = "No description has been provided for this image"
+_SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.S | re.I)
+_STYLE = """<style>
+.memory-budget-card { color: #222 !important; }
+img, svg { max-width: 100%; }
+</style>"""
+
+
+class _Page(GenerateFeedback):
+    """nbgrader's feedback for one submission whose folder is known."""
+
+    def init_notebooks(self) -> None:
+        folder = self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
+        self.assignments = {folder: sorted(str(path) for path in Path(folder).glob("*.ipynb"))}
+
+
+def feedback(
+    here: Course, lesson_id: str, students: tuple[str, ...] = (), say: Callable[[str], None] = print
+) -> int:
+    """Write a lesson's feedback; 0 when everyone's is there, 1 when a page could not be made."""
+    places = Places(root=here.root)
+    lesson, _ = released(here, lesson_id)
+    with only_one(places, say):
+        book = Book(here, places.staged)
+        wanted = {inbox.person(name) for name in students}
+        graded = [s for s in _graded(book, lesson) if not wanted or inbox.person(s) in wanted]
+        if not graded:
+            raise Refused(f"nobody is graded for {lesson_id} yet: run `make grade LESSON={lesson_id}` first")
+        failed = []
+        for student in graded:
+            try:
+                _write(book, places, lesson, student)
+            except (GradebookError, OSError) as error:
+                failed.append(student)
+                say(f"{student}: no feedback ({error})")
+    say(f"{lesson_id}: {len(graded) - len(failed)} pages in {book.here.root / book.config.CourseDirectory.feedback_directory}")
+    return 1 if failed else 0
+
+
+def _graded(book: Book, lesson: Lesson) -> list[str]:
+    with book.open() as gradebook:
+        try:
+            found = gradebook.find_assignment(lesson.id).submissions
+        except MissingEntry:
+            return []
+        return sorted(submission.student_id for submission in found)
+
+
+def _write(book: Book, places: Places, lesson: Lesson, student: str) -> None:
+    noted = Store(places.results / lesson.id).noted(student) or {}
+    page = book.folder("feedback", student, lesson.id) / f"{lesson.name}.html"
+    if not (book.folder("autograded", student, lesson.id) / f"{lesson.name}.ipynb").is_file():
+        page.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(page, _reason_page(lesson, noted))
+        return
+    config = Config()
+    config.merge(book.config)
+    config.CourseDirectory.assignment_id, config.CourseDirectory.notebook_id = lesson.id, lesson.name
+    _make(config, student)
+    write_whole(page, finished(page.read_text(encoding="utf-8"), noted))
+
+
+def _make(config: Config, student: str) -> None:
+    heard = Heard()
+    with quiet():
+        coursedir = CourseDirectory(config=config)
+        coursedir._trait_values["student_id"] = student
+        step = _Page(coursedir=coursedir, config=config)
+        step.force = True
+        step.log = coursedir.log = heard.log
+        try:
+            step.start()
+        except (Exception, SystemExit) as error:
+            raise GradebookError(heard.last() if heard.lines else str(error)) from error
+
+
+def finished(page: str, noted: dict) -> str:
+    """A page as it is given out: only known scripts may run, pictures have a text, no path of this machine."""
+    page = page.replace(f'alt="{_NO_ALT}"', 'alt="A figure drawn by the code above"')
+    page = re.sub(r"<img(?![^>]*\balt=)", '<img alt="A figure drawn by the code above"', page)
+    for path in grader.hidden_paths():
+        page = page.replace(path, "…")
+    policy = content_policy(template_scripts())
+    head = f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n{_STYLE}'
+    page, found = re.subn(r'<meta charset="utf-8" ?/>', lambda m: f"{m[0]}\n{head}", page, count=1)
+    if not found:
+        raise GradebookError("the page is not as expected: it could not be protected")
+    return page.replace("<body>", f"<body>\n{_notes(noted)}", 1)
+
+
+def _notes(noted: dict) -> str:
+    """What was put right or left out, so that a learner knows what was graded."""
+    says = [html.escape(line) for line in noted.get("notes") or []]
+    says += [
+        html.escape(f"{i['where']}: {i['says']}")
+        for i in noted.get("incidents") or []
+        if i["kind"] not in ("worth a look", "tampering", "protocol", "grader")
+    ]
+    items = "".join(f"<li>{line}</li>" for line in dict.fromkeys(says))
+    return f'<div class="container"><p>About your file:</p><ul>{items}</ul></div>' if items else ""
+
+
+def content_policy(hashes: tuple[str, ...]) -> str:
+    """A policy under which nothing runs but the template's own scripts, and nothing is sent anywhere."""
+    allowed = " ".join([*(f"'sha256-{h}'" for h in hashes), "https://cdnjs.cloudflare.com"])
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline' https://cdnjs.cloudflare.com; "
+        "img-src data: 'self'; font-src data: https://cdnjs.cloudflare.com; base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def template_scripts() -> tuple[str, ...]:
+    """Hashes of the scripts that stand in a page of an empty notebook."""
+    from nbconvert.exporters import HTMLExporter
+
+    config = GenerateFeedback(coursedir=CourseDirectory()).config
+    about = {"notebook": "", "score": 0, "max_score": 0, "late_penalty": 0}
+    with quiet():
+        page, _ = HTMLExporter(config=config).from_notebook_node(
+            nbformat.v4.new_notebook(), resources={"nbgrader": about}
+        )
+    inline = [body for attributes, body in _SCRIPT.findall(page) if "src=" not in attributes]
+    return tuple(base64.b64encode(hashlib.sha256(body.encode()).digest()).decode() for body in inline)
+
+
+def _reason_page(lesson: Lesson, noted: dict) -> str:
+    why = html.escape(noted.get("unreadable") or "nothing that could be graded was handed in")
+    title = html.escape(str(lesson.metadata.get("memory_budget", {}).get("title", lesson.id)))
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8" />'
+        f"<title>{title}</title></head><body><h1>{title}</h1>"
+        f"<p>Your file could not be graded: {why}.</p><p>Save the notebook in JupyterLab and hand it in again.</p>"
+        "</body></html>\n"
+    )
