@@ -195,7 +195,7 @@ def check_rank(rank: int, chosen: Iterable[Matrix]) -> None:
     """Raise ValueError unless the rank is at least 1 and no larger than each matrix."""
     for matrix in chosen:
         largest = min(matrix.d_in, matrix.d_out)
-        if not isinstance(rank, int) or not 1 <= rank <= largest:
+        if isinstance(rank, bool) or not isinstance(rank, int) or not 1 <= rank <= largest:
             name = matrix.module.rpartition(".")[2]
             raise ValueError(
                 f"rank {rank!r} does not fit {name} of {matrix.d_out} x {matrix.d_in}: choose 1 to {largest}"

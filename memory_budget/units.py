@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 
 KB, MB, GB, TB = 10**3, 10**6, 10**9, 10**12
 KiB, MiB, GiB, TiB = 2**10, 2**20, 2**30, 2**40
@@ -55,6 +54,8 @@ def count_text(n: float) -> str:
 
 def _parse(size: str | float, units: dict[str, int], what: str, examples: str) -> int:
     """The whole number written in `size`; refuses what is not a finite number of 0 or more."""
+    from decimal import Decimal  # exact where 1.1e9 is not; here, so that the package is imported quickly
+
     if isinstance(size, bool):
         raise ValueError(f"{what} must be a number such as {examples}, not {size!r}")
     if isinstance(size, int | float):
