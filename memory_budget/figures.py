@@ -20,7 +20,7 @@ from memory_budget.drawing.axes import (
     spread,
 )
 from memory_budget.drawing.shapes import WIDTH, hatching, number, svg, swatch, text
-from memory_budget.drawing.stacked import legend
+from memory_budget.drawing.stacked import class_legend
 from memory_budget.optimizers import OPTIMIZERS
 from memory_budget.palette import CLASS_KEYS, TENSOR_CLASSES
 from memory_budget.units import bytes_text, count_text, number_text
@@ -291,7 +291,7 @@ def timeline(measurement: Any) -> Picture:
     parts.append(frame(x, y, x_name="", y_name="memory", x_text=lambda _: "", y_text=bytes_text))
     parts.append(_peak_mark(points[peak][0], sums[peak], x.at(peak + 0.5), y))
     used = [key for key in CLASS_KEYS if any(held.get(key, 0) for _, held in points)]
-    names, height = legend(used, 346, {})
+    names, height = class_legend(used, 346, {})
     held = points[peak][1]
     most = max(used, key=lambda key: held.get(key, 0))
     title = f"The peak, {bytes_text(sums[peak])}, comes at '{points[peak][0]}'; most of it is {TENSOR_CLASSES[most].label}"

@@ -67,7 +67,7 @@ def stacked_bars(
     bottom = top + len(rows) * step - bar * 0.2
     across = _device_lines(lines, axis_bytes, plot, top, bottom)
     axis = _axis(axis_bytes, plot, bottom, unit)
-    legend_text, height = legend(shown, bottom + 40, notes or {})
+    legend_text, height = class_legend(shown, bottom + 40, notes or {})
     shapes, labels = ("".join(part) for part in zip(*drawn, strict=True))
     return svg(shapes + across + labels + axis + legend_text, height=height, label=label)
 
@@ -192,7 +192,7 @@ def _axis(axis: float, plot: float, y: float, unit: str) -> str:
     return "".join(parts)
 
 
-def legend(keys: Sequence[str], y: float, notes: Mapping[str, str]) -> tuple[str, float]:
+def class_legend(keys: Sequence[str], y: float, notes: Mapping[str, str]) -> tuple[str, float]:
     parts, x = [], 0.0
     for key in keys:
         words = f"{TENSOR_CLASSES[key].label} {notes[key]}" if key in notes else TENSOR_CLASSES[key].label

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from memory_budget.drawing import Picture
 from memory_budget.drawing.axes import arrow
 from memory_budget.drawing.shapes import WIDTH, block, number, svg, swatch, text
-from memory_budget.drawing.stacked import legend
+from memory_budget.drawing.stacked import class_legend
 from memory_budget.palette import TENSOR_CLASSES
 from memory_budget.stepper.walk import Stage
 from memory_budget.units import bytes_text
@@ -131,7 +131,7 @@ def stage_picture(stages: Sequence[Stage], at: int, axis_bytes: int) -> Picture:
     scene = f'<g transform="translate(0 34)">{actors(stage)}</g>'
     label = text(0, SCENE_HEIGHT + 44, "held in memory now, 4 bytes a value", size=14)
     bar = memory(stage, SCENE_HEIGHT + 52, axis_bytes)
-    names, height = legend(LEGEND, SCENE_HEIGHT + 112, {})
+    names, height = class_legend(LEGEND, SCENE_HEIGHT + 112, {})
     return Picture(svg=svg(heading + scene + label + bar + names, height=height, label=words), words=words)
 
 
@@ -146,7 +146,7 @@ def small_multiples(stages: Sequence[Stage], axis_bytes: int, title: str) -> Pic
             f'<g transform="translate({number(x)} {number(y + 26)}) scale({scale})">{actors(stage, small=True)}</g>'
             f'<g transform="translate({number(x)} 0)">{memory(stage, y + 142, axis_bytes, width=cell, bar=20)}</g>'
         )
-    names, height = legend(LEGEND, ((len(stages) + 1) // 2) * tall + 14, {})
+    names, height = class_legend(LEGEND, ((len(stages) + 1) // 2) * tall + 14, {})
     said = " ".join(f"{i + 1}. {stage.name}: {stage.words}" for i, stage in enumerate(stages))
     table = [["stage", "what happens", "held"]]
     table += [[f"{i + 1}. {s.name}", s.says, bytes_text(s.held_bytes)] for i, s in enumerate(stages)]
