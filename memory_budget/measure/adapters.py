@@ -14,20 +14,24 @@ HEADS = ("lm_head",)
 class LowRank(nn.Module):
     """A frozen linear layer plus B(A(x)), as LoRA has it (arXiv 2106.09685, section 4.1)."""
 
-    def __init__(self, base: nn.Linear, rank: int, scale: float) -> None:
+    def __init__(
+        self, base: nn.Linear, rank: int, scale: float = 2.0, dtype: torch.dtype | None = None
+    ) -> None:
         super().__init__()
         if not 1 <= rank <= min(base.in_features, base.out_features):
             smaller = min(base.in_features, base.out_features)
             raise ValueError(f"rank is {rank}: allowed are 1 to {smaller}, the matrix's smaller side")
         self.base, self.scale = base, scale
-        like = {"device": base.weight.device, "dtype": base.weight.dtype}
+        like = {"device": base.weight.device, "dtype": dtype or base.weight.dtype}
         self.down = nn.Linear(base.in_features, rank, bias=False, **like)
         self.up = nn.Linear(rank, base.out_features, bias=False, **like)
         nn.init.zeros_(self.up.weight)
 
     def forward(self, hidden: Tensor) -> Tensor:
+        made = self.base(hidden)
         # scaling the thin product costs no tensor of the full width
-        return self.base(hidden) + self.up(self.down(hidden) * self.scale)
+        low = self.down(hidden.to(self.down.weight.dtype)) * self.scale
+        return (made + self.up(low)).to(made.dtype)
 
 
 def freeze_and_adapt(

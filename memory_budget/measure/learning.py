@@ -39,7 +39,9 @@ def zipf_tokens(vocabulary: int, batch: int, sequence: int, generator: torch.Gen
     return tokens
 
 
-def gradient_norms(model: nn.Module | None = None, batch: int = 4, sequence: int = 64, seed: int = 0) -> dict[str, float]:
+def gradient_norms(
+    model: nn.Module | None = None, batch: int = 4, sequence: int = 64, seed: int = 0
+) -> dict[str, float]:
     """Tell the root mean square of each parameter tensor's gradient after one backward on Zipf tokens.
 
     The root mean square, not the norm, so that a large matrix and a small vector can be compared. `model`

@@ -23,7 +23,6 @@ from memory_budget.measure.tracker import (
 )
 
 
-
 class Meter(ABC):
     """Watches two steps; each kind of device has one."""
 
@@ -154,9 +153,7 @@ class AllocatorMeter(Meter):
             self.api.reset_peak_memory_stats()
 
 
-ALLOCATOR_NOTE = (
-    "Weights, gradients and optimizer state are counted; activations and temporaries are what else is allocated."
-)
+ALLOCATOR_NOTE = "Weights, gradients and optimizer state are counted; activations and temporaries are what else is allocated."
 SAMPLED_NOTE = (
     "MPS keeps no peak: these are samples of current_allocated_memory, so the true peak may lie higher."
 )
@@ -179,12 +176,11 @@ def moments_of(records: list[Record]) -> dict[str, TensorBytes]:
     ends = {r.phase: r.held for r in second if r.label == "end"}
     most = {
         phase: max((r.held for r in second if r.phase == phase), key=total)
-        for phase in ("backward", "step")
+        for phase in ("forward", "backward", "step")
     }
-    forward_ends = [r.held for r in second if r.phase == "forward" and r.label == "end"]
     return {
         "after loading": records[0].held,
-        "end of forward": max(forward_ends, key=total),
+        "end of forward": most["forward"],  # reached with the loss, and the step's peak where casts end it
         "backward peak": most["backward"],
         "before step": ends["backward"],
         "inside step": most["step"],

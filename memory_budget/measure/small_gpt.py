@@ -15,7 +15,9 @@ CHECKPOINTINGS = ("none", "selective", "full")
 
 def kept_scores_attention(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Attend with the scores written out, so that autograd keeps them: what SDPA avoids."""
-    length = query.shape[-2]
+    length, groups = query.shape[-2], query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = (each.repeat_interleave(groups, dim=1) for each in (key, value))
     scores = query @ key.transpose(-2, -1) * query.shape[-1] ** -0.5
     future = torch.ones(length, length, dtype=torch.bool, device=query.device).triu(1)
     shares = scores.masked_fill(future, float("-inf")).softmax(-1)
@@ -126,9 +128,7 @@ def run_layers(layers: nn.ModuleList, checkpointing: str, hidden: Tensor, *rest:
     return hidden
 
 
-def check_choices(
-    shape: Transformer, families: tuple[str, ...], attention: str, checkpointing: str
-) -> None:
+def check_choices(shape: Transformer, families: tuple[str, ...], attention: str, checkpointing: str) -> None:
     """Raise ValueError unless the family and both words are ones this module can build."""
     for name, value, allowed in (
         ("family", shape.family, families),

@@ -104,9 +104,7 @@ class SmallLlama(nn.Module):
         check_choices(shape, self.families, attention, checkpointing)
         self.shape, self.attention, self.checkpointing = shape, attention, checkpointing
         self.embed_tokens = nn.Embedding(shape.vocabulary, shape.hidden)
-        self.layers = nn.ModuleList(
-            LlamaBlock(shape, attention, checkpointing) for _ in range(shape.layers)
-        )
+        self.layers = nn.ModuleList(LlamaBlock(shape, attention, checkpointing) for _ in range(shape.layers))
         self.norm = RMSNorm(shape.hidden)
         self.lm_head = nn.Linear(shape.hidden, shape.vocabulary, bias=False)
         self.apply(small_normal)

@@ -36,7 +36,9 @@ def loss_of(model: nn.Module, data: Any) -> Tensor:
     A dict goes in by name, a tuple or list by place; a loss is a scalar tensor, or an output's `.loss`.
     Raises ValueError when there is neither.
     """
-    output = model(**data) if isinstance(data, Mapping) else model(*data) if is_sequence(data) else model(data)
+    output = (
+        model(**data) if isinstance(data, Mapping) else model(*data) if is_sequence(data) else model(data)
+    )
     loss = output["loss"] if isinstance(output, Mapping) else getattr(output, "loss", output)
     if not isinstance(loss, Tensor) or loss.ndim:
         raise ValueError("the model gave no scalar loss: pass loss=function(model, batch)")
@@ -82,13 +84,13 @@ def training_step(
     data = batch_for(model, batch, sequence)
     count = (2 if recipe == "autocast-accumulate" else 1) if micro_batches is None else micro_batches
     try:
-        return _measured(
-            model, optimizer, data, place, recipe, implementation, count, set_to_none, loss
-        )
+        return _measured(model, optimizer, data, place, recipe, implementation, count, set_to_none, loss)
     except (torch.OutOfMemoryError, RuntimeError) as error:
         if "out of memory" not in str(error).lower():
             raise
-        raise RuntimeError(f"{place.name} ran out of memory: take a smaller batch, sequence or model") from None
+        raise RuntimeError(
+            f"{place.name} ran out of memory: take a smaller batch, sequence or model"
+        ) from None
 
 
 def check_recipe(recipe: str) -> None:

@@ -18,9 +18,7 @@ except ImportError as error:  # pragma: no cover - needs another torch
 TensorBytes = dict[str, int]
 
 FIRST_MOMENT_KEYS = frozenset({"exp_avg", "momentum_buffer", "state1"})
-SECOND_MOMENT_KEYS = frozenset(
-    {"exp_avg_sq", "max_exp_avg_sq", "row_var", "col_var", "variance", "state2"}
-)
+SECOND_MOMENT_KEYS = frozenset({"exp_avg_sq", "max_exp_avg_sq", "row_var", "col_var", "variance", "state2"})
 
 
 def storage_bytes(tensors: Iterable[Tensor | None]) -> int:
@@ -140,5 +138,8 @@ class StepTracker(MemTracker):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         result = super().__torch_dispatch__(func, types, args, kwargs)
+        if func is torch.ops.aten._to_copy.default and isinstance(args[0], nn.Parameter):
+            # autocast's 16-bit copy of a weight is no activation: its size does not follow the batch
+            self._update_and_maybe_create_winfos(result, _MemRefType.TEMP)
         self.record(self._where())
         return result
