@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from operator import mul
+from operator import ge, mul
 
 from memory_budget.adapters import check_rank, target_matrices
 from memory_budget.architectures import Transformer
@@ -89,8 +89,7 @@ class _Profile:
 
     def __init__(self, end: Bytes, forward: list[Bytes], backward: list[Bytes]) -> None:
         self.end = tuple(map(_digits, end))
-        self.forward = _highest([tuple(map(_digits, top)) for top in forward])
-        self.backward = _highest([tuple(map(_digits, top)) for top in backward])
+        self.forward, self.backward = _highest(forward), _highest(backward)
 
     def at(self, batch: int, sequence: int) -> Pass:
         terms = (1, sequence, sequence**2, batch * sequence, batch * sequence**2)
@@ -106,16 +105,15 @@ def _digits(number: int) -> tuple[int, ...]:
     return tuple(number >> (DIGIT * place) & (1 << DIGIT) - 1 for place in range(5))
 
 
-def _highest(tops: list[tuple]) -> list[tuple]:
+def _highest(tops: list[Bytes]) -> list[tuple]:
     """Drop each top that another is above for every batch and sequence; give (its sums, its kinds)."""
-    found: dict[tuple, tuple] = {}
-    for top in tops:
-        found.setdefault(tuple(map(sum, zip(*top, strict=True))), top)
-    return [
-        (sums, top)
-        for sums, top in found.items()
-        if not any(o != sums and all(x >= y for x, y in zip(o, sums, strict=True)) for o in found)
-    ]
+    sums = {_digits(sum(top)): top for top in tops}
+    found: list[tuple] = []
+    # whatever is above a sum in every term comes before it in this order
+    for one in sorted(sums, key=sum, reverse=True):
+        if not any(all(map(ge, other, one)) for other, _ in found):
+            found.append((one, tuple(map(_digits, sums[one]))))
+    return found
 
 
 def _most(tops: list[tuple], terms: tuple[int, ...]) -> tuple:
