@@ -61,13 +61,13 @@ def _reply(request: dict, namespace: dict[str, Any]) -> dict:
 
 
 def _guarded(request: dict, namespace: dict[str, Any]) -> dict:
-    """Answer a request; what a learner's function raises on purpose, such as KeyboardInterrupt, is its error."""
+    """Answer a request; whatever a learner's function raises, KeyboardInterrupt too, is its error."""
     try:
         return wire.reply_to(request, namespace)
     except stopwatch.OutOfTime:
         raise
     except BaseException as error:
-        return {"error": wire.one_line(f"{type(error).__name__}: {error}")}
+        return {"error": wire.one_line(f"{type(error).__name__}: {error}").removesuffix(":")}
 
 
 def under_nbgrader() -> bool:

@@ -476,7 +476,7 @@ def _error(error: BaseException, function: Any) -> dict:
 
 def _said(error: BaseException) -> str:
     try:
-        return one_line(f"{type(error).__name__}: {error}", MAX_LINE)
+        return one_line(f"{type(error).__name__}: {error}").removesuffix(":")
     except Exception:
         return one_line(type(error).__name__, 60)
 

@@ -49,7 +49,7 @@ class Choice(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class Set(Question):
-    """Every option that fits: a set of letters. A slip is a letter too many; `missing` is said of one too few."""
+    """Every option that fits: a set of letters. A slip is one too many; `missing` is said of one too few."""
 
     options: dict[str, str]
     right: frozenset[str]

@@ -1079,7 +1079,7 @@ DIFFERENCE = Number(
             name="the larger total",
             value=32,
             how="26 + 6",
-            message="This is one of the two totals. What is the other one?",
+            message="One of the two set-ups takes this much. How much less does the other take?",
         ),
     ),
 )
@@ -1185,7 +1185,7 @@ MY_DEVICE_CHECK = Relation(
             )
             for factor, name, message in _NEEDED_SLIPS
         ),
-        Slip(name="another sum", value={**_CHECK, "needed_gb": 99}, message="where do you part"),
+        Slip(name="another sum", value={**_CHECK, "needed_gb": 99}, message="Where do you part from that?"),
         Slip(
             name="fits the wrong way round",
             value={**_CHECK, "fits": True},

@@ -1151,7 +1151,7 @@ EIGHT_BIT_REPLY = Text(
             ),
         ),
         Idea(
-            name="what the 8-bit optimizer changes and what it leaves",
+            name="what gets smaller and what does not",
             all_of=(
                 r"moment|optimi[sz]er|state",
                 r"only|8[- ]bit|eight[- ]bit|one byte|1 "
@@ -1196,11 +1196,11 @@ ONE_SENTENCE = Text(
             unless=(r"(have|has|keep|keeps|need|needs) (a |their )?gradients? (too|as well)",),
         ),
         Idea(
-            name="what the optimizer does not keep for them",
+            name="what is not remembered from step to step",
             all_of=(r"moment|optimi[sz]er|running (mean|average)|adam",),
         ),
         Idea(
-            name="what mixed precision does not keep for them",
+            name="what has no second form",
             all_of=(r"master|fp32 (copy|weight)|(full|32).{0,12}copy|copy",),
         ),
         Idea(
