@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from memory_budget.architectures import TotalOnly, Transformer, architecture
 from memory_budget.tensors import TensorShape
@@ -174,8 +175,13 @@ def target_matrices(
 
     `q_proj`, `k_proj`, `v_proj`, `o_proj`, `gate_proj`, `up_proj` and `down_proj` are understood for every
     family; `attention`, `mlp` and `all-linear` name groups. ValueError when a target matches nothing."""
-    every = matrices(model)
     targets = (targets,) if isinstance(targets, str) else tuple(targets)
+    return _target_matrices(_shaped(model), targets)
+
+
+@lru_cache(maxsize=256)
+def _target_matrices(model: Transformer, targets: tuple[str, ...]) -> tuple[Matrix, ...]:
+    every = matrices(model)
     if "all-linear" in targets:
         return tuple(matrix for matrix in every if not _is_split(matrix))
     chosen: dict[str, Matrix] = {}
@@ -183,12 +189,31 @@ def target_matrices(
         endings = tuple("." + name for name in _wanted_names([target]))
         hits = [matrix for matrix in every if ("." + matrix.module).endswith(endings)]
         if target in ("down_proj", "mlp"):
-            hits = [matrix for matrix in hits if "attention.output" not in matrix.module]
+            hits = [matrix for matrix in hits if not _is_other("down_proj", matrix.module)]
         if not hits:
             allowed = sorted({matrix.module.rpartition(".")[2] for matrix in every})
             raise ValueError(f"no matrix is called {target!r}: choose from {', '.join([*allowed, *_GROUPS])}")
         chosen |= {matrix.module: matrix for matrix in hits}
     return tuple(matrix for matrix in every if matrix.module in chosen)
+
+
+def usual_names(model: str | Transformer, targets: Iterable[str] | str) -> tuple[str, ...]:
+    """Which of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj and down_proj the targets stand for.
+
+    GPT-2's c_attn stands for the first three."""
+    modules = ["." + matrix.module for matrix in target_matrices(model, targets)]
+    fused = ("q_proj", "k_proj", "v_proj") if any(module.endswith(".c_attn") for module in modules) else ()
+    endings = {name: tuple("." + alias for alias in aliases) for name, aliases in _ALIASES.items()}
+    return tuple(
+        name
+        for name, ends in endings.items()
+        if name in fused or any(module.endswith(ends) and not _is_other(name, module) for module in modules)
+    )
+
+
+def _is_other(name: str, module: str) -> bool:
+    """BERT's attention output ends like its MLP's output."""
+    return name == "down_proj" and module.endswith("attention.output.dense")
 
 
 def check_rank(rank: int, chosen: Iterable[Matrix]) -> None:

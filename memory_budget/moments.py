@@ -5,10 +5,12 @@ there from the start (of the first step where the set-up says so)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from memory_budget import adapters
+from memory_budget.architectures import Transformer
 from memory_budget.inventory import Kept
 from memory_budget.palette import add, in_order
 from memory_budget.setup import Setup
@@ -21,6 +23,25 @@ MOMENTS = ("after loading", "end of forward", "backward peak", "before step", "i
 Sizes = dict[str, int]
 
 
+GPT2_NAMES = {
+    "q_proj": "c_attn", "k_proj": "c_attn", "v_proj": "c_attn", "o_proj": "attn.c_proj",
+    "gate_proj": "c_fc", "up_proj": "c_fc", "down_proj": "mlp.c_proj",
+}  # fmt: skip
+
+
+def _as_decoder(shape: Transformer, targets: tuple[str, ...]) -> tuple[Transformer, tuple[str, ...]]:
+    """The decoder whose layers stand for this model's in the reckoning of activations, and its targets.
+
+    BERT's and RoBERTa's layers are taken as GPT-2's, T5's as Llama's; an adapter on a part of GPT-2's fused
+    matrix as one on the whole."""
+    names = adapters.usual_names(shape, targets) if targets else ()
+    if shape.norm == "rmsnorm":
+        family = shape if shape.family != "t5" else replace(shape, family="llama")
+        return family, tuple(name for name in names if family.gated or name != "gate_proj")
+    family = shape if shape.family == "gpt2" else replace(shape, family="gpt2")
+    return family, tuple(dict.fromkeys(GPT2_NAMES[name] for name in names))
+
+
 def _pass(setup: Setup) -> Pass | None:
     """What forward and backward hold beside the states; None where activations are not counted."""
     if not setup.batch or setup.shape is None:
@@ -29,21 +50,21 @@ def _pass(setup: Setup) -> Pass | None:
 
     recipe, lora = setup.chosen_recipe, setup.lora_rank is not None
     wide = setup.base == "fp32" and setup.chosen_recipe.compute_bytes == 2
+    shape, targets = _as_decoder(setup.shape, setup.targets if lora else ())
     run = Run(
-        batch=setup.batch,
-        sequence=setup.sequence,
         weight_bytes=4 if wide else recipe.frozen_bytes,
         autocast=recipe.cast_bytes > 0,
         attention=setup.attention,
         checkpointing=setup.checkpointing,
         lora_rank=setup.lora_rank,
-        lora_targets=setup.targets if lora else (),
+        lora_targets=targets,
         adapter_bytes=setup.trained_recipe.weight_bytes if lora else None,
         last_layers=setup.last_layers,
         gradients_exist=setup.keeps_gradients or setup.optimizer_in_backward,
         quantised=setup.chosen_base in ("int8", "nf4", "nf4-dq"),
+        device=setup.device,
     )
-    return one_pass(setup.shape, run)
+    return one_pass(shape, run, setup.batch, setup.sequence)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +111,7 @@ class Step:
     @property
     def activations(self) -> int:
         """Activations alive between forward and backward."""
-        return self.passing.kept_bytes if self.passing else 0
+        return self.passing.end_of_forward["activations"] if self.passing else 0
 
     def after_loading(self) -> Sizes:
         """Before anything has run."""
@@ -101,7 +122,7 @@ class Step:
         """All activations, autocast's copies, and gradients of earlier micro-batches if there are any."""
         passed = {"temporaries": self.kept.casts}
         if self.passing:
-            passed = {key: self.passing.end_of_forward[key] for key in ("activations", "temporaries")}
+            passed = {key: self.passing.forward_peak[key] for key in ("activations", "temporaries")}
         passed["temporaries"] += self._gathered()
         gradients = self._of("gradients") if self.setup.keeps_gradients else {}
         return self.resting | gradients | passed
