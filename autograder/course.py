@@ -6,6 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+# what editors leave behind
+IGNORED = (".ipynb_checkpoints", "__pycache__", ".DS_Store")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Course:

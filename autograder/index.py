@@ -9,6 +9,7 @@ from nbformat.notebooknode import NotebookNode
 
 from autograder import cells as made
 from autograder.course import Course, course
+from autograder.how_far import number
 
 BEGIN, END = "<!-- lessons: begin -->", "<!-- lessons: end -->"
 
@@ -29,11 +30,6 @@ class Lesson:
     def number(self) -> str:
         """The number a reader calls it by."""
         return number(self.id)
-
-
-def number(lesson: str) -> str:
-    """lesson-06 is called lesson 6."""
-    return lesson.split("-")[-1].lstrip("0") or lesson
 
 
 def lessons(here: Course) -> list[Lesson]:
@@ -83,7 +79,7 @@ def notebook(here: Course) -> NotebookNode:
         [
             made.markdown(_introduction(here), "lessons"),
             made.markdown(_PROGRESS, "how-far-you-are"),
-            made.code("from autograder.index import my_progress\n\nmy_progress()", "progress"),
+            made.code("from autograder.how_far import how_far\n\nhow_far()", "progress"),
         ],
         lesson="index",
         title="Memory Budget",
@@ -125,29 +121,6 @@ def with_table(readme: str, here: Course) -> str:
     if not pattern.search(readme):
         raise ValueError(f"the README has no {BEGIN} ... {END}")
     return pattern.sub(lambda found: f"{found[1]}\n{table(here, 'lessons/')}\n{found[2]}", readme)
-
-
-class my_progress:
-    """What the learner has right so far, a line a lesson: shown as a table, or as plain text."""
-
-    def __init__(self) -> None:
-        from autograder import progress, questions
-
-        self.rows = [(number(lesson), *progress.right_so_far(lesson)) for lesson in questions.lessons()]
-
-    def __repr__(self) -> str:
-        return "\n".join(
-            f"Lesson {lesson}: {right} of {there} right so far" for lesson, right, there in self.rows
-        )
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><td style="text-align:left">Lesson {lesson}</td>'
-            f'<td><progress value="{right}" max="{there}" aria-label="{right} of {there} right"></progress></td>'
-            f"<td>{right} of {there} right so far</td></tr>"
-            for lesson, right, there in self.rows
-        )
-        return f"<table>{rows}</table>"
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
 """Whether a lesson that is about to be handed out holds an answer: in code, in prose, in a file beside it.
 
 Three nets, each for what the others miss: the solution's own statements and sums; the question's name beside
-a value that the question bank takes for right; and (in the build) a run of the lesson, where nothing may be right.
+a value that the question bank takes for right; and, in the build, a run of the lesson,
+in which nothing may be right.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def _secrets(inside: str) -> set[str]:
 
 
 def _pieces(tree: ast.AST, text: str) -> Iterator[str]:
-    """Each telling part of a program, as Python would write it and as `text` writes it (7e9 and 7000000000.0)."""
+    """Each telling part of a program, as Python writes it and as `text` does (7000000000.0 and 7e9)."""
     for node in ast.walk(tree):
         told = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
         if told or (isinstance(node, _SAYING) and _says_something(node)):

@@ -13,11 +13,11 @@ from nbformat.notebooknode import NotebookNode
 
 from autograder import cells as made
 from autograder import markers
-from autograder.course import Course
+from autograder.course import IGNORED, Course
 from autograder.fault import Fault
+from autograder.stamps import files
 
 LESSON_FILES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".csv", ".json", ".txt")
-IGNORED = (".ipynb_checkpoints", "__pycache__", ".DS_Store")
 ABOUT_KEYS = {"lesson": str, "title": str, "minutes": int, "after": list, "gpu": str}
 NOTEBOOK_KEYS = {"kernelspec", "language_info", "memory_budget"}
 CODE_LINES = 8
@@ -51,7 +51,7 @@ def lint_files(course: Course, lesson: str) -> list[Fault]:
     except ValueError as error:
         return [Fault(where=f"source/{lesson}", says=str(error))]
     text = "\n".join(cell.source for cell in made.read(notebook).cells)
-    found = [_file_fault(path, folder, text) for path in lesson_files(folder) if path != notebook]
+    found = [_file_fault(path, folder, text) for path in files(folder) if path != notebook]
     return [Fault(where=f"source/{lesson}/{path}", says=says) for path, says in filter(None, found)]
 
 
@@ -62,16 +62,6 @@ def lint_source_root(course: Course) -> list[Fault]:
         Fault(where=f"source/{name}", says="is neither the glossary nor in a lesson's folder")
         for name in loose
         if name != "glossary.md"
-    ]
-
-
-def lesson_files(folder: Path) -> list[Path]:
-    """The files of a lesson's folder, subfolders and all, without what editors leave behind."""
-    paths = sorted(folder.rglob("*"))
-    return [
-        p
-        for p in paths
-        if not p.is_dir() and not any(part in IGNORED for part in p.relative_to(folder).parts)
     ]
 
 
@@ -325,7 +315,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Say what is wrong with the source lessons, or (--tidy) clear what JupyterLab left in them."""
     import argparse
 
-    from autograder import build
+    from autograder import making
     from autograder.course import course
 
     parser = argparse.ArgumentParser(prog="python -m autograder.lint", description=__doc__)
@@ -340,7 +330,7 @@ def main(arguments: list[str] | None = None) -> int:
         if chosen.tidy:
             path = here.source_notebook(lesson)
             made.save(tidy(made.read(path)), path)
-        faults += build.source_faults(here, lesson)
+        faults += making.source_faults(here, lesson)
     print("\n".join(str(fault) for fault in faults) or "Nothing to mend.")
     return int(any(fault.stops for fault in faults))
 

@@ -16,7 +16,7 @@ from traitlets.config import Config
 
 from autograder.cells import STUB, TEXT_STUB
 from autograder.course import Course
-from autograder.lint import lesson_files
+from autograder.stamps import files
 
 COURSE_ID = "memory-budget"
 
@@ -29,7 +29,7 @@ def release(lesson: str, course: Course, into: Path, db_url: str | None = None) 
     """
     with tempfile.TemporaryDirectory() as stage:
         root = Path(stage)
-        for path in lesson_files(course.source / lesson):
+        for path in files(course.source / lesson):
             copy = root / "source" / lesson / path.relative_to(course.source / lesson)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)

@@ -1,4 +1,4 @@
-"""The build: what it makes from a source, that it stops on every fault it promises, and that the copies are current."""
+"""The build: what it makes, that it stops on every fault it promises, that the copies are current."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from conftest import ROOT, lesson_names
 from nbgrader.preprocessors import ClearSolutions
 from tiny_course import cell
 
-from autograder import answered, build, leaks
+from autograder import answered, build, leaks, making, stamps
 from autograder import cells as made
 from autograder.course import course
 from autograder.fault import BuildStopped
@@ -110,15 +110,15 @@ def test_nothing_is_run_again_when_nothing_changed(built):
 def test_a_change_in_source_bank_or_copies_is_noticed(built, what):
     path = built.root / what / "lesson-03" / "tiny.ipynb"
     path = built.questions / "lesson_03.py" if what == "bank" else path
-    before, stamp = path.read_bytes(), build.stamp(built, "lesson-03")
+    before, stamp = path.read_bytes(), stamps.lesson_stamp(built, "lesson-03")
     path.write_bytes(before + b"\n")
-    assert build.stamp(built, "lesson-03") != stamp
+    assert stamps.lesson_stamp(built, "lesson-03") != stamp
     path.write_bytes(before)
-    assert build.stamp(built, "lesson-03") == stamp
+    assert stamps.lesson_stamp(built, "lesson-03") == stamp
 
 
 def test_a_lesson_whose_source_is_gone_leaves_both_folders(built, tmp_path):
-    copy = build.course(shutil.copytree(built.root, tmp_path / "copy"))
+    copy = course(shutil.copytree(built.root, tmp_path / "copy"))
     shutil.rmtree(copy.source / "lesson-03")
     build.build(copy)
     assert not (copy.lessons / "lesson-03").exists()
@@ -247,10 +247,10 @@ def test_what_nbgrader_refuses_is_told_in_its_words(here, tmp_path):
 def leaked(here, tmp_path) -> list[str]:
     """What the leak check says of the lesson as nbgrader releases it, without running anything."""
     released = made.read(release("lesson-03", here, tmp_path / "out"))
-    bank = build.load_bank(here, "lesson-03")
+    bank = making.load_bank(here, "lesson-03")
     return [
         str(fault)
-        for fault in build.released_faults(here, "lesson-03", released, tiny_course.read(here), bank)
+        for fault in making.released_faults(here, "lesson-03", released, tiny_course.read(here), bank)
     ]
 
 
@@ -400,7 +400,7 @@ def rebuilt(tmp_path_factory):
 
     def make(lesson):
         if lesson not in done:
-            done[lesson] = build.make_lesson(course(ROOT), lesson, staged, lambda *_, **__: None)
+            done[lesson] = making.make_lesson(course(ROOT), lesson, staged, lambda *_, **__: None)
         return staged, done[lesson]
 
     return make
@@ -440,12 +440,10 @@ def test_the_committed_solution_is_current_cell_by_cell(rebuilt, lesson):
 
 @pytest.mark.parametrize("lesson", lesson_names())
 def test_files_beside_a_lesson_are_the_sources(lesson):
-    source = {
-        p.name: p.read_bytes() for p in build.lesson_files(ROOT / "source" / lesson) if p.suffix != ".ipynb"
-    }
+    source = {p.name: p.read_bytes() for p in stamps.files(ROOT / "source" / lesson) if p.suffix != ".ipynb"}
     for kind in ("lessons", "solutions"):
         folder = ROOT / kind / lesson
-        assert {p.name: p.read_bytes() for p in build.lesson_files(folder) if p.suffix != ".ipynb"} == source
+        assert {p.name: p.read_bytes() for p in stamps.files(folder) if p.suffix != ".ipynb"} == source
 
 
 def shape_of_outputs(notebook_cell) -> list:

@@ -137,7 +137,8 @@ def test_a_slug_is_lower_case_with_hyphens(term, slug):
 def test_entries_are_sorted_anchored_and_tell_their_lessons(here):
     assert glossary.render(here) == (
         "# Glossary\n\nWhat the words mean.\n\n"
-        '## <a id="adamw"></a>AdamW\n\nAn optimizer with two moments.\n\n*[Lesson 3](lesson-03/tiny.ipynb)*\n\n'
+        '## <a id="adamw"></a>AdamW\n\nAn optimizer with two moments.\n\n'
+        "*[Lesson 3](lesson-03/tiny.ipynb)*\n\n"
         "## gradient\n\nHow fast the loss rises with a parameter. Also: gradients.\n\n"
         "*[Lesson 3](lesson-03/tiny.ipynb)*\n"
     )

@@ -10,6 +10,7 @@ from conftest import ROOT, lesson_names
 from autograder import cells as made
 from autograder import index, questions
 from autograder.course import course
+from autograder.how_far import how_far, number
 
 HERE = course(ROOT)
 
@@ -77,8 +78,8 @@ def test_the_learners_progress_is_shown_as_a_table_and_in_words(tmp_path, monkey
     kept.write_text(json.dumps({lesson: [first, second, "no such question"]}))
     monkeypatch.setenv("MEMORY_BUDGET_PROGRESS", str(kept))
     there = len(questions.bank(lesson))
-    shown = index.my_progress()
-    assert f"Lesson {index.number(lesson)}: 2 of {there} right so far" in repr(shown)
+    shown = how_far()
+    assert f"Lesson {number(lesson)}: 2 of {there} right so far" in repr(shown)
     assert f'<progress value="2" max="{there}" aria-label="2 of {there} right">' in shown._repr_html_()
 
 
@@ -86,9 +87,7 @@ def test_progress_that_cannot_be_read_counts_as_none(tmp_path, monkeypatch):
     kept = tmp_path / "progress.json"
     kept.write_text("not json")
     monkeypatch.setenv("MEMORY_BUDGET_PROGRESS", str(kept))
-    assert all(
-        f": 0 of {len(questions.bank(lesson))} " in repr(index.my_progress()) for lesson in lesson_names()
-    )
+    assert all(f": 0 of {len(questions.bank(lesson))} " in repr(how_far()) for lesson in lesson_names())
 
 
 def test_the_index_cell_runs(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import pytest
 import tiny_course
 from tiny_course import cell
 
-from autograder import build, lint
+from autograder import lint, making
 from autograder.cells import BEGIN, END
 from autograder.markers import resembles_marker, split_region
 
@@ -17,7 +17,7 @@ def here(tmp_path):
 
 def stops(here) -> list[str]:
     """What stops the build of the tiny lesson before it is run, each fault on a line."""
-    return [str(fault) for fault in build.source_faults(here, "lesson-03") if fault.stops]
+    return [str(fault) for fault in making.source_faults(here, "lesson-03") if fault.stops]
 
 
 def change(here, cell_id, edit) -> list[str]:
@@ -29,7 +29,7 @@ def change(here, cell_id, edit) -> list[str]:
 
 
 def test_a_right_lesson_has_no_fault(here):
-    assert build.source_faults(here, "lesson-03") == []
+    assert making.source_faults(here, "lesson-03") == []
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_style_is_a_warning_only(here):
         cell(notebook, "sum").source = "\n".join(f"x{i} = {i}" for i in range(9))
 
     assert change(here, None, untidy) == []
-    said = [str(fault) for fault in build.source_faults(here, "lesson-03")]
+    said = [str(fault) for fault in making.source_faults(here, "lesson-03")]
     assert [line.split("warning: ")[1] for line in said] == [
         "heading jumps from level 2 to 4",
         "has 102 words, aim at 90 or fewer",

@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 
-from autograder import build, new_lesson
+from autograder import build, making, new_lesson
 from autograder.course import Course, course
 
 LESSON, TITLE = "lesson-07", "Activations: what the sixteen bytes leave out"
@@ -83,7 +83,7 @@ def submit(copy, student, changes) -> None:
 
 def test_a_new_lesson_lints_clean(here):
     new_lesson.new_lesson(here, LESSON, TITLE)
-    assert build.source_faults(here, LESSON) == []
+    assert making.source_faults(here, LESSON) == []
 
 
 def test_a_new_lesson_builds_at_once(here):
@@ -106,7 +106,7 @@ def test_the_notebook_may_be_named(here):
 @pytest.mark.parametrize("title", ['It costs "nothing"', "Back \\ slash", "Ünïcode: größer", "100% {braces}"])
 def test_any_title_gives_a_lesson_that_can_be_read(here, title):
     new_lesson.new_lesson(here, LESSON, title)
-    assert build.source_faults(here, LESSON) == []
+    assert making.source_faults(here, LESSON) == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A made-up course of one lesson that builds in seconds and needs no torch, for tests that break it on purpose."""
+"""A made-up course of one lesson that builds in seconds without torch, for tests that break it on purpose."""
 
 from pathlib import Path
 
