@@ -36,7 +36,7 @@ def milliseconds(call: Callable[[], object]) -> float:
 
 
 def moves(choices: dict) -> tuple[float, float]:
-    """The first prediction, and the median of many with another length or size each, as a slider asks them."""
+    """The first prediction, and the median of many, each with another length or size, as a slider asks."""
 
     def moved(index: int) -> Callable[[], object]:
         change = {"sequence": 64 + index} if "model" in choices else {"parameters": 7 * 10**9 + index}
