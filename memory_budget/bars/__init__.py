@@ -56,7 +56,7 @@ def sixteen_bytes(fp32: Any, mixed: Any) -> Picture:
 
 def regimes() -> LiveBars:
     """One stop of the slider for each regime in which people count 8, 12, 16, 18 or 20 bytes."""
-    return LiveBars(pictures.regime, {"recipe": slider("Regime", RECIPE_OPTIONS, "mixed")})
+    return LiveBars(pictures.regime, {"recipe": slider("Regime", RECIPE_OPTIONS, "mixed", readout=False)})
 
 
 def training() -> LiveBars:

@@ -50,11 +50,14 @@ def _layout() -> widgets.Layout:
     return widgets.Layout(width="100%", max_width="620px")
 
 
-def slider(description: str, options: list[tuple[str, Any]], value: Any) -> widgets.SelectionSlider:
-    """A slider with named stops; `value` is the stop it starts on."""
+def slider(
+    description: str, options: list[tuple[str, Any]], value: Any, *, readout: bool = True
+) -> widgets.SelectionSlider:
+    """A slider with named stops, starting on `value`; `readout` only where the names are short."""
     return widgets.SelectionSlider(
         description=description,
         options=options,
+        readout=readout,
         value=value,
         layout=_layout(),
         style={"description_width": LABEL},

@@ -122,12 +122,12 @@ def _piece_words(key: str, amount: float, x: float, y: float, width: float, bar:
     value = bytes_text(amount)
     fits = len(name) < room and text_width(value, size) + 6 <= width
     lines = [*name, value] if fits else name
-    plate = _plate(x, y + bar / 2, width, lines, kind.colour, size) if kind.hatch and lines else ""
+    plate = _plate(x, y + bar / 2, width, lines, kind.colour, size) if lines else ""
     return plate + block(lines, x + width / 2, y + bar / 2, size=size, anchor="middle", fill=kind.text_colour)
 
 
 def _plate(x: float, middle: float, width: float, words: Sequence[str], colour: str, size: float) -> str:
-    """A plain patch behind words on hatching, so that the lines do not run through the letters."""
+    """A plain patch behind words, so that neither hatching nor a device's line runs through the letters."""
     wide = min(width, max(text_width(line, size) for line in words) + 8)
     tall = 16 * len(words) + 2
     return (
@@ -196,8 +196,8 @@ def class_legend(keys: Sequence[str], y: float, notes: Mapping[str, str]) -> tup
     parts, x = [], 0.0
     for key in keys:
         words = f"{TENSOR_CLASSES[key].label} {notes[key]}" if key in notes else TENSOR_CLASSES[key].label
-        wide = 20 + text_width(words, 14) + 16
-        if x + wide - 16 > WIDTH and x > 0:
+        wide = 19 + text_width(words, 13.5) + 12
+        if x + wide - 12 > WIDTH and x > 0:
             x, y = 0.0, y + 22
         parts.append(swatch(key, x, y - 11, 14, 13) + text(x + 20, y, words))
         x += wide

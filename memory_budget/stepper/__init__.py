@@ -6,6 +6,7 @@ import ipywidgets as widgets
 
 from memory_budget.bars.live import LiveBars, dropdown
 from memory_budget.drawing import Picture, static_html
+from memory_budget.optimizers import OPTIMIZERS
 from memory_budget.stepper import scene, walk
 from memory_budget.stepper.walk import Model
 
@@ -25,9 +26,8 @@ class Stepper(LiveBars):
         self.mode = widgets.ToggleButtons(
             description="What runs", options=["training", "inference"], style={"description_width": "130px"}
         )
-        self.optimizer = dropdown(
-            "Optimizer", [("SGD", "sgd"), ("SGD with momentum", "momentum"), ("Adam", "adam")], optimizer
-        )
+        names = [(OPTIMIZERS[name].label, name) for name in walk.OPTIMIZERS]
+        self.optimizer = dropdown("Optimizer", names, optimizer)
         self.stage = widgets.IntSlider(
             description="Stage", min=1, max=8, value=1, style={"description_width": "130px"},
             layout=widgets.Layout(width="100%", max_width="620px"),
@@ -46,7 +46,10 @@ class Stepper(LiveBars):
 
     def _draw(self, mode: str, optimizer: str, stage: int) -> Picture:
         stages = self.stages(mode, optimizer)
-        return scene.stage_picture(stages, min(stage, len(stages)) - 1, self._axis())
+        return scene.stage_picture(stages, min(stage, len(stages)) - 1, self._axis(), self._only(mode))
+
+    def _only(self, mode: str) -> tuple[str, ...]:
+        return scene.FORWARD_ACTORS if mode == "inference" else ()
 
     def _limit(self, change: Any) -> None:
         self.stage.max = len(self.stages(self.mode.value, self.optimizer.value))
@@ -68,7 +71,7 @@ class Stepper(LiveBars):
         stages = self.stages(self.mode.value, self.optimizer.value)
         most = max(stages, key=lambda stage: stage.held_bytes)
         title = f"One step of {self.mode.value} in {len(stages)} stages; most is held at '{most.name}'"
-        return scene.small_multiples(stages, self._axis(), title)
+        return scene.small_multiples(stages, self._axis(), title, self._only(self.mode.value))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         return {**super()._repr_mimebundle_(**kwargs), "text/html": static_html(self.overview())}

@@ -7,25 +7,17 @@ from memory_budget.drawing import Picture
 from memory_budget.drawing.axes import arrow
 from memory_budget.drawing.shapes import WIDTH, block, number, svg, swatch, text
 from memory_budget.drawing.stacked import class_legend
-from memory_budget.palette import TENSOR_CLASSES
+from memory_budget.palette import CLASS_KEYS
 from memory_budget.stepper.walk import Stage
 from memory_budget.units import bytes_text
 
 SCENE_HEIGHT = 232
-LEGEND = (
-    "weights",
-    "frozen_weights",
-    "gradients",
-    "first_moment",
-    "second_moment",
-    "activations",
-    "temporaries",
-)
+LEGEND = tuple(key for key in CLASS_KEYS if key != "master_copy")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """One box of the scene: where it stands, its name, and the tensor classes its left edge is coloured by."""
+    """One box of the scene: where it stands, its name, the tensor classes that colour its left edge."""
 
     key: str
     name: str
@@ -37,56 +29,61 @@ class Actor:
 
 
 ACTORS = (
-    Actor(key="input", name="input", x=0, y=0, width=92, classes=("activations",)),
-    Actor(key="body", name="body, frozen", x=112, y=0, width=128, classes=("frozen_weights",)),
-    Actor(key="head", name="head, trainable", x=260, y=0, width=128, classes=("weights",)),
-    Actor(key="output", name="output", x=408, y=0, width=92, classes=("activations",)),
-    Actor(key="expected", name="expected", x=408, y=78, width=92, height=52, classes=("temporaries",)),
-    Actor(key="loss", name="loss", x=540, y=38, width=100, height=60, classes=("temporaries",)),
-    Actor(key="gradients", name="gradients", x=508, y=160, width=132, classes=("gradients",)),
+    Actor(key="input", name="input", x=2, y=0, width=80, classes=("activations",)),
+    Actor(key="body", name="body, frozen", x=100, y=0, width=136, classes=("frozen_weights",)),
+    Actor(key="head", name="head, trained", x=254, y=0, width=136, classes=("weights",)),
+    Actor(key="output", name="output", x=408, y=0, width=98, classes=("activations",)),
+    Actor(key="expected", name="expected", x=408, y=80, width=98, height=52, classes=("temporaries",)),
+    Actor(key="loss", name="loss", x=542, y=36, width=96, height=60, classes=("temporaries",)),
+    Actor(key="gradients", name="gradients", x=518, y=162, width=120, classes=("gradients",)),
     Actor(
-        key="optimizer", name="optimizer", x=376, y=160, width=112, classes=("first_moment", "second_moment")
+        key="optimizer", name="optimizer", x=372, y=162, width=126, classes=("first_moment", "second_moment")
     ),
-    Actor(key="changed", name="changes", x=226, y=160, width=130),
+    Actor(key="changed", name="changes", x=254, y=162, width=98),
 )
+FORWARD_ACTORS = ("input", "body", "head", "output")
 # who hands over to whom, from (x, y) to (x, y), and the actors that must be lit for the arrow to be
 ARROWS = (
-    (92, 31, 112, 31, {"input", "body"}),
-    (240, 31, 260, 31, {"body", "head"}),
-    (388, 31, 408, 31, {"head", "output"}),
-    (500, 45, 540, 60, {"output", "loss"}),
-    (500, 100, 540, 80, {"expected", "loss"}),
-    (590, 98, 590, 160, {"backward"}),
-    (508, 191, 488, 191, {"gradients", "optimizer"}),
-    (376, 191, 356, 191, {"optimizer", "changed"}),
-    (291, 160, 291, 64, {"changed", "head"}),
+    (82, 31, 100, 31, {"input", "body"}),
+    (236, 31, 254, 31, {"body", "head"}),
+    (390, 31, 408, 31, {"head", "output"}),
+    (506, 44, 542, 58, {"output", "loss"}),
+    (506, 104, 542, 78, {"expected", "loss"}),
+    (590, 96, 590, 162, {"backward"}),
+    (518, 193, 498, 193, {"gradients", "optimizer"}),
+    (372, 193, 352, 193, {"optimizer", "changed"}),
+    (303, 162, 303, 62, {"changed", "head"}),
 )
 
 
-def _box(actor: Actor, stage: Stage, *, small: bool, optimizer_classes: Sequence[str]) -> str:
+def _box(actor: Actor, stage: Stage, *, small: bool, states: Sequence[str]) -> str:
     lit = actor.key in stage.lit
-    classes = optimizer_classes if actor.key == "optimizer" else actor.classes
-    frame = (
-        f'<rect x="{number(actor.x)}" y="{number(actor.y)}" width="{number(actor.width)}" height="{number(actor.height)}" '
-        f'rx="4" fill="currentColor" fill-opacity="{".09" if lit else "0"}" stroke="currentColor" '
-        + ('stroke-width="3"/>' if lit else 'stroke-dasharray="3 4"/>')
-    )
-    bands = "".join(
-        swatch(
-            key,
-            actor.x + 3,
-            actor.y + 3 + i * (actor.height - 6) / len(classes),
-            11,
-            (actor.height - 6) / len(classes),
-        )
-        for i, key in enumerate(classes)
-    )
-    middle = actor.x + (14 if classes else 0) + (actor.width - (14 if classes else 0)) / 2
-    size = 19 if small else 14
+    classes = states if actor.key == "optimizer" else actor.classes
+    inset = 16 if classes else 0
+    middle = actor.x + inset + (actor.width - inset) / 2
     words = [actor.name.split(",")[0]] if small else [actor.name, *_shown(actor, stage)]
-    inside = block(words, middle, actor.y + actor.height / 2, size=size, anchor="middle", bold=lit)
-    faint = "" if lit else ' opacity=".62"'
-    return f'<g data-actor="{actor.key}" data-lit="{int(lit)}"{faint}>{frame}{bands}{inside}</g>'
+    inside = block(
+        words, middle, actor.y + actor.height / 2, size=18 if small else 13.5, anchor="middle", bold=lit
+    )
+    faint = "" if lit else ' opacity=".65"'
+    edge = _edge(actor, lit) + _bands(actor, classes)
+    return f'<g data-actor="{actor.key}" data-lit="{int(lit)}"{faint}>{edge}{inside}</g>'
+
+
+def _edge(actor: Actor, lit: bool) -> str:
+    style = 'fill-opacity=".09" stroke-width="3"' if lit else 'fill-opacity="0" stroke-dasharray="3 4"'
+    return (
+        f'<rect x="{number(actor.x)}" y="{number(actor.y)}" width="{number(actor.width)}" '
+        f'height="{number(actor.height)}" rx="4" fill="currentColor" stroke="currentColor" {style}/>'
+    )
+
+
+def _bands(actor: Actor, classes: Sequence[str]) -> str:
+    """The colours of the tensors that an actor holds, one above the other along its left edge."""
+    tall = (actor.height - 6) / max(1, len(classes))
+    return "".join(
+        swatch(key, actor.x + 3, actor.y + 3 + i * tall, 11, tall) for i, key in enumerate(classes)
+    )
 
 
 def _shown(actor: Actor, stage: Stage) -> list[str]:
@@ -100,17 +97,30 @@ def _shown(actor: Actor, stage: Stage) -> list[str]:
     return [value] if value else []
 
 
-def actors(stage: Stage, *, small: bool = False) -> str:
-    """The boxes and arrows of one stage; `small` leaves the numbers out for the small multiples."""
+def actors(stage: Stage, *, small: bool = False, only: Sequence[str] = ()) -> str:
+    """The boxes and arrows of one stage; `small` leaves the numbers out, `only` names who takes part."""
     states = [key for key in ("first_moment", "second_moment") if key in stage.held]
-    arrows = "".join(
-        f'<g opacity="{"1" if need <= stage.lit else ".3"}">{arrow(*ends, width=3 if need <= stage.lit else 1.5)}</g>'
-        for *ends, need in ARROWS
+    present = [actor for actor in ACTORS if not only or actor.key in only]
+    keys = {actor.key for actor in present} | (set() if only else {"backward"})
+    arrows = "".join(_arrow(ends, need <= stage.lit) for *ends, need in ARROWS if need <= keys)
+    boxes = "".join(_box(actor, stage, small=small, states=states) for actor in present)
+    if small:
+        return arrows + boxes
+    return arrows + boxes + (_absent() if only else _backward_label("backward" in stage.lit))
+
+
+def _arrow(ends: Sequence[float], lit: bool) -> str:
+    return f'<g opacity="{1 if lit else 0.35}">{arrow(*ends, width=3 if lit else 1.5)}</g>'
+
+
+def _backward_label(lit: bool) -> str:
+    return text(582, 151, "backward pass", size=13.5, anchor="end", bold=lit)
+
+
+def _absent() -> str:
+    return text(
+        2, 120, "Inference stops here: nothing to compare with, no loss, no gradient, no optimizer.", size=14
     )
-    boxes = "".join(_box(actor, stage, small=small, optimizer_classes=states) for actor in ACTORS)
-    lit = "backward" in stage.lit
-    label = "" if small else text(584, 134, "backward pass", size=13.5, anchor="end", bold=lit)
-    return arrows + boxes + label
 
 
 def memory(stage: Stage, top: float, axis_bytes: int, *, width: float = WIDTH, bar: float = 34) -> str:
@@ -123,29 +133,24 @@ def memory(stage: Stage, top: float, axis_bytes: int, *, width: float = WIDTH, b
     return "".join(parts) + text(x + 7, top + bar / 2 + 5, bytes_text(stage.held_bytes), size=15, bold=True)
 
 
-def stage_picture(stages: Sequence[Stage], at: int, axis_bytes: int) -> Picture:
+def stage_picture(stages: Sequence[Stage], at: int, axis_bytes: int, only: Sequence[str] = ()) -> Picture:
     """One stage, large: its name, the actors with their numbers, and the memory held."""
     stage = stages[at]
     words = f"Stage {at + 1} of {len(stages)}, {stage.name}. {stage.words}"
     heading = text(0, 18, f"{at + 1} of {len(stages)}: {stage.name}", size=17, bold=True)
-    scene = f'<g transform="translate(0 34)">{actors(stage)}</g>'
+    scene = f'<g transform="translate(0 34)">{actors(stage, only=only)}</g>'
     label = text(0, SCENE_HEIGHT + 44, "held in memory now, 4 bytes a value", size=14)
     bar = memory(stage, SCENE_HEIGHT + 52, axis_bytes)
     names, height = class_legend(LEGEND, SCENE_HEIGHT + 112, {})
     return Picture(svg=svg(heading + scene + label + bar + names, height=height, label=words), words=words)
 
 
-def small_multiples(stages: Sequence[Stage], axis_bytes: int, title: str) -> Picture:
+def small_multiples(
+    stages: Sequence[Stage], axis_bytes: int, title: str, only: Sequence[str] = ()
+) -> Picture:
     """Every stage, small, two in a row: the form for a page that cannot be moved."""
-    cell, tall, scale = 312, 190, 0.487
-    parts = []
-    for i, stage in enumerate(stages):
-        x, y = (i % 2) * (WIDTH - cell), (i // 2) * tall
-        parts.append(text(x, y + 16, f"{i + 1}. {stage.name}", size=15, bold=True))
-        parts.append(
-            f'<g transform="translate({number(x)} {number(y + 26)}) scale({scale})">{actors(stage, small=True)}</g>'
-            f'<g transform="translate({number(x)} 0)">{memory(stage, y + 142, axis_bytes, width=cell, bar=20)}</g>'
-        )
+    tall = 110 if only else 190
+    parts = [_small(stage, i, tall, axis_bytes, only) for i, stage in enumerate(stages)]
     names, height = class_legend(LEGEND, ((len(stages) + 1) // 2) * tall + 14, {})
     said = " ".join(f"{i + 1}. {stage.name}: {stage.words}" for i, stage in enumerate(stages))
     table = [["stage", "what happens", "held"]]
@@ -154,8 +159,13 @@ def small_multiples(stages: Sequence[Stage], axis_bytes: int, title: str) -> Pic
     return Picture(svg=drawing, words=said, table=table, title=title)
 
 
-def held_classes(stages: Sequence[Stage]) -> list[str]:
-    """Labels of every class that is held at some stage, in drawing order."""
-    return [
-        entry.label for key, entry in TENSOR_CLASSES.items() if any(key in stage.held for stage in stages)
-    ]
+def _small(stage: Stage, i: int, tall: float, axis_bytes: int, only: Sequence[str]) -> str:
+    cell = 312
+    x, y = (i % 2) * (WIDTH - cell), (i // 2) * tall
+    scene = actors(stage, small=True, only=only)
+    bar = memory(stage, y + tall - 46, axis_bytes, width=cell, bar=20)
+    return (
+        text(x, y + 16, f"{i + 1}. {stage.name}", size=15, bold=True)
+        + f'<g transform="translate({number(x)} {number(y + 26)}) scale(.487)">{scene}</g>'
+        + f'<g transform="translate({number(x)} 0)">{bar}</g>'
+    )

@@ -80,8 +80,8 @@ def compute(model: Model, optimizer: str = "adam") -> Numbers:
     gradients = (signal * hidden, signal)
     moments, changes = _first_step(gradients, optimizer, model.learning_rate)
     return Numbers(
-        hidden=hidden, output=output, gap=gap, loss=gap * gap, signal=signal, gradients=gradients, moments=moments,
-        changes=changes, after=(model.w + changes[0], model.b + changes[1]),
+        hidden=hidden, output=output, gap=gap, loss=gap * gap, signal=signal, gradients=gradients,
+        moments=moments, changes=changes, after=(model.w + changes[0], model.b + changes[1]),
     )  # fmt: skip
 
 
@@ -109,7 +109,8 @@ def _held(optimizer: str, *, activations: int = 0, temporaries: int = 0, gradien
     """Bytes by class: parameters always, the rest as told; `activations` and `temporaries` count values."""
     kept = budget.terms(2, 2, "fp32", optimizer)
     asked = {
-        "weights": True, "frozen_weights": True, "gradients": gradients, "first_moment": state, "second_moment": state,
+        "weights": True, "frozen_weights": True, "gradients": gradients,
+        "first_moment": state, "second_moment": state,
     }  # fmt: skip
     held = {key: kept[key] for key, wanted in asked.items() if wanted and kept[key]}
     held |= {"activations": activations * VALUE_BYTES, "temporaries": temporaries * VALUE_BYTES}
@@ -140,10 +141,11 @@ def training(model: Model, optimizer: str = "adam") -> tuple[Stage, ...]:
               says=f"The output is {out}, expected was {want}: a gap of {_text(n.gap)}.",
               held=_held(optimizer, activations=3, temporaries=1)),
         Stage(name="loss", lit=frozenset({"output", "expected", "loss"}), shows=four,
-              says=f"The loss is the gap squared: {loss}.", held=_held(optimizer, activations=3, temporaries=1)),
+              says=f"The loss is the gap squared: {loss}.",
+              held=_held(optimizer, activations=3, temporaries=1)),
         Stage(name="backward pass", lit=frozenset({"loss", "backward", "head"}), shows=four,
-              says=f"A signal goes back: if the output grew by 1, the loss would change by 2 x {_text(n.gap)} = "
-              f"{_text(n.signal)}. It stops at the head, for the body behind it is frozen.",
+              says=f"A signal goes back: for each 1 that the output grows, the loss changes by "
+              f"2 x {_text(n.gap)} = {_text(n.signal)}. It stops at the head, for the body behind it is frozen.",
               held=_held(optimizer, activations=2, temporaries=1)),
         Stage(name="gradients", lit=frozenset({"backward", "gradients", "head"}), shows=six,
               says=f"Each trainable parameter gets its gradient: w {_text(n.signal)} x {h} = {grad_w}, "
@@ -155,8 +157,8 @@ def training(model: Model, optimizer: str = "adam") -> tuple[Stage, ...]:
               held=_held(optimizer, gradients=True, state=True)),
         Stage(name="changed parameters", lit=frozenset({"changed", "head"}),
               shows=seven | {"head": f"w = {new_w}, b = {new_b}"},
-              says=f"w goes from {w} to {new_w}, b from {b} to {new_b}. v and c are what they were. The gradients are "
-              f"cleared{', the optimizer keeps its state' if n.moments else ''}.",
+              says=f"w goes from {w} to {new_w}, b from {b} to {new_b}. v and c are what they were. The "
+              f"gradients are cleared{', the optimizer keeps its state' if n.moments else ''}.",
               held=_held(optimizer, state=True)),
     )  # fmt: skip
 
@@ -166,16 +168,15 @@ def inference(model: Model) -> tuple[Stage, ...]:
     run = training(model, "sgd")
     n = compute(model, "sgd")
     held = _held("sgd", activations=1)
-    forward = run[1].says.split(" The ", 2)
-    says = "The" + forward[0].removeprefix("The") if len(forward) < 2 else run[1].says.rsplit(" The ", 1)[0]
+    says = run[1].says.rsplit(" The ", 1)[0]
     return (
         Stage(name="input", says=run[0].says, lit=run[0].lit, shows=run[0].shows, held=held),
         Stage(name="forward pass", lit=run[1].lit, shows=run[1].shows,
               says=f"{says} The {_text(n.hidden)} is let go at once: no gradient will need it.",
               held=_held("sgd", activations=2)),
         Stage(name="output", lit=frozenset({"output"}), shows=run[1].shows, held=held,
-              says=f"The output is {_text(n.output)}. Nothing else happens: no loss, no gradient, no optimizer; all "
-              "four parameters stay."),
+              says=f"The output is {_text(n.output)}. Nothing else happens: no loss, no gradient, no "
+              "optimizer; all four parameters stay."),
     )  # fmt: skip
 
 
