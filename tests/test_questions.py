@@ -381,8 +381,8 @@ IDEA_CASES = [
     ("why_no_saving", "The optimizer state was never touched.", 1),
     (
         "why_no_saving",
-        "bf16 weights and grads (gradients) take 2 bytes each rather than 4, but the full-precision copy eats that up, "
-        "and Adam's moments are still 32-bit",
+        "bf16 weights and grads (gradients) take 2 bytes each rather than 4, but the full-precision copy "
+        "eats that up, and Adam's moments are still 32-bit",
         3,
     ),
     ("why_no_saving", "There is no master copy.", 0),
