@@ -64,14 +64,16 @@ def _adapters(setup: Setup, shaped: bool) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _sharded(setup: Setup, device_bytes: int) -> Way | None:
-    """The smallest number of GPUs, a power of two, on which ZeRO-3 fits."""
-    gpus = max(2, setup.gpus)
-    while gpus <= MOST_GPUS:
-        changed = replace(setup, zero=3, gpus=gpus, offload=())
-        peak = predict(changed).peak_bytes
-        if peak <= device_bytes:
-            return Way(words=f"ZeRO-3 over {gpus} such GPUs", setup=changed, peak_bytes=peak)
-        gpus *= 2
+    """The smallest number of GPUs, a power of two, on which ZeRO-3 fits, with checkpointing if it must be."""
+    for checkpointing in dict.fromkeys((setup.checkpointing, "full" if setup.batch else setup.checkpointing)):
+        also = "" if checkpointing == setup.checkpointing else ", full checkpointing"
+        gpus = max(2, setup.gpus)
+        while gpus <= MOST_GPUS:
+            changed = replace(setup, zero=3, gpus=gpus, offload=(), checkpointing=checkpointing)
+            peak = predict(changed).peak_bytes
+            if peak <= device_bytes:
+                return Way(words=f"ZeRO-3 over {gpus} such GPUs{also}", setup=changed, peak_bytes=peak)
+            gpus *= 2
     return None
 
 

@@ -14,6 +14,7 @@ from memory_budget.architectures import ARCHITECTURES, TotalOnly, Transformer, a
 # the models' own counts, as their safetensors and model cards give them
 COUNTS = {
     "gpt2": 124_439_808, "gpt2-medium": 354_823_168, "gpt2-large": 774_030_080, "gpt2-xl": 1_557_611_200,
+    "llama-33b": 32_528_943_616, "llama-65b": 65_285_660_672,
     "llama-2-7b": 6_738_415_616, "llama-2-13b": 13_015_864_320, "llama-2-70b": 68_976_648_192,
     "llama-3-8b": 8_030_261_248, "llama-3-70b": 70_553_706_496, "llama-3.1-405b": 405_853_388_800,
     "llama-3.2-1b": 1_235_814_400, "llama-3.2-3b": 3_212_749_824,
