@@ -185,18 +185,28 @@ def as_text(result: Budget, device_bytes: int | None, *, width: int, colour: boo
     return "\n".join(lines)
 
 
-def _dry_run(options: argparse.Namespace, setup: Setup, out: TextIO) -> int:
-    """Count a step with fake tensors; needs torch, which is loaded only here."""
+DRY_RUN_CHOICES = (
+    "recipe", "optimizer", "implementation", "batch", "sequence", "lora_rank", "lora_targets", "attention",
+    "checkpointing",
+)  # fmt: skip
+
+
+def _dry_run(setup: Setup, out: TextIO, wants_json: bool) -> int:
+    """Count a step with fake tensors; torch is loaded only here. ValueError for what cannot be run so."""
+    if setup.shape is None:
+        raise ValueError(
+            "--dry-run needs the model's shapes: give --model llama-3-8b or --config config.json"
+        )
     from memory_budget import measure
 
-    measured = measure.dry_run_setup(setup)
-    if options.json:
-        counted = {
-            name: getattr(measured, name) for name in ("bytes", "moments", "peak_bytes", "peak_moment")
-        }
-        print(json.dumps(counted), file=out)
-    else:
+    choices = {name: getattr(setup, name) for name in DRY_RUN_CHOICES}
+    choices |= {"batch": setup.batch or 1, "lora_targets": setup.targets}
+    measured = measure.dry_run(setup.shape, **choices)
+    if not wants_json:
         print(measured, file=out)
+        return 0
+    names = ("bytes", "moments", "peak_bytes", "peak_moment")
+    print(json.dumps({name: getattr(measured, name) for name in names}), file=out)
     return 0
 
 
@@ -216,7 +226,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         setup = setup_from(options)
         device_bytes = None if options.gpu is None else parse_bytes(options.gpu)
         if options.dry_run:
-            return _dry_run(options, setup, out)
+            return _dry_run(setup, out, options.json)
         result = predict(setup)
     except ValueError as error:
         reader.error(str(error))

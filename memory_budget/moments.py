@@ -49,10 +49,9 @@ def _pass(setup: Setup) -> Pass | None:
     from memory_budget.activations import Run, one_pass  # here, so that the package is imported quickly
 
     recipe, lora = setup.chosen_recipe, setup.lora_rank is not None
-    wide = setup.base == "fp32" and setup.chosen_recipe.compute_bytes == 2
     shape, targets = _as_decoder(setup.shape, setup.targets if lora else ())
     run = Run(
-        weight_bytes=4 if wide else recipe.frozen_bytes,
+        weight_bytes=4 if setup.chosen_base == "fp32" else 2,
         autocast=recipe.cast_bytes > 0,
         attention=setup.attention,
         checkpointing=setup.checkpointing,

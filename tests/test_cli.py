@@ -8,10 +8,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from memory_budget import Setup, cli, predict
+from memory_budget import Setup, Transformer, cli, predict
 from memory_budget.palette import CLASS_KEYS
 
 SEVEN = ["--params", "7e9", "--recipe", "mixed", "--optimizer", "adamw", "--gpu", "80GB"]
@@ -165,3 +167,24 @@ def test_it_runs_as_a_module_without_torch() -> None:
     assert "short by 32 GB" in subprocess.run(module, capture_output=True, text=True, check=True).stdout
     wrong = subprocess.run([*module[:3], "--params", "x"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (2, "", 1)
+
+
+def test_a_dry_run_asks_measure_for_the_setup_and_prints_what_it_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def dry_run(model: Transformer, **choices: Any) -> SimpleNamespace:
+        asked.update(choices, model=model.name)
+        return SimpleNamespace(bytes={"weights": 1}, moments={}, peak_bytes=1, peak_moment="inside step")
+
+    monkeypatch.setitem(sys.modules, "memory_budget.measure", SimpleNamespace(dry_run=dry_run))
+    monkeypatch.setattr("memory_budget.measure", sys.modules["memory_budget.measure"], raising=False)
+    found = json.loads(answer("--model", "llama-3-70b", "--lora-rank", "8", "--dry-run", "--json"))
+    assert found == {"bytes": {"weights": 1}, "moments": {}, "peak_bytes": 1, "peak_moment": "inside step"}
+    assert (asked["model"], asked["batch"], asked["lora_rank"]) == ("llama-3-70b", 1, 8)
+    assert asked["lora_targets"] == ("q_proj", "v_proj")
+
+
+def test_a_dry_run_needs_shapes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--dry-run needs the model's shapes" in refusal(capsys, "--params", "7B", "--dry-run")
