@@ -51,7 +51,7 @@ def card_html(question: Question, verdict: Verdict) -> str:
     details = f'<ul style="margin:.3em 0 0;padding-left:1.2em">{items}</ul>' if items else ""
     return (
         f'<div class="memory-budget-card" role="status" style="{_CARD.format(edge=EDGES[verdict.status])}">'
-        f'<div style="flex:1"><strong>{verdict.word}</strong> '
+        f'<div style="flex:1;min-width:0;overflow-wrap:anywhere"><strong>{verdict.word}</strong> '
         f'<code style="background:transparent;color:inherit">{html.escape(question.name)}</code>'
         f"<div>{_inline(verdict.message)}</div>{details}</div>"
         f'<div style="white-space:nowrap">{points_text(question, verdict)}</div></div>'

@@ -6,6 +6,7 @@ import difflib
 import os
 import random
 import sys
+import textwrap
 from typing import Any
 
 from autograder import card, progress, questions, stopwatch, verdict, wire
@@ -14,7 +15,14 @@ from autograder.verdict import Verdict
 
 
 class CheckFailed(Exception):
-    """A check that nbgrader must count as failed; shown as its message alone, without a stack trace."""
+    """A check that nbgrader must count as failed; shown as its message alone, without a stack trace.
+
+    Lines are short because `nbgrader validate` cuts long ones.
+    """
+
+    def __init__(self, message: str) -> None:
+        lines = (textwrap.fill(line, 76, subsequent_indent="    ") for line in message.splitlines())
+        super().__init__("\n".join(lines))
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

@@ -161,6 +161,15 @@ def test_a_key_unlike_any_other_lists_them():
     assert verdict_on(TABLE, {7: 2}).slip == "unknown key"
 
 
+def test_a_misspelt_key_costs_its_own_row_only():
+    verdict = verdict_on(TABLE, {"weights": 2, "master_copy": 0, "gradeints": 5})
+    assert (verdict.status, verdict.slip) == ("partly", "unknown key")
+    assert verdict.fraction == pytest.approx(2 / 3)
+    assert "did you mean 'gradients'" in verdict.message
+    assert verdict_on(TABLE, {"weights": 2, "master_copy": 0, "gradients": 5, "total": 7}).status == "right"
+    assert verdict_on(MATCH, {"ice": "cold", "fier": "hot"}).fraction == 0.5
+
+
 def test_a_table_that_is_no_dict_says_so():
     assert verdict_on(TABLE, [2, 0, 5]).slip == "not a dict"
 
@@ -293,6 +302,20 @@ def test_a_right_function_in_any_form_is_right(source):
 
 def test_the_line_that_raised_is_named():
     assert "line 3" in run(FUNCTION, "def total(sizes):\n    half = 0\n    return 1 / half\n").message
+
+
+@pytest.mark.parametrize(
+    ("body", "asks"),
+    [
+        ("return 1 / 0", "What can be zero there?"),
+        ("return {}['total']", "spelt as in the task"),
+        ("return None.numel()", "still None"),
+        ("return sizes + 1", "not of the kind"),
+        ("return int('x')", "What does that line need"),
+    ],
+)
+def test_an_error_is_answered_with_a_question(body, asks):
+    assert asks in run(FUNCTION, f"def total(sizes):\n    {body}\n").message
 
 
 def test_fresh_inputs_follow_the_seed():

@@ -150,6 +150,20 @@ def _not_a_function(reply: dict, name: str) -> Verdict:
     return verdict.not_yet(message, slip="not a function")
 
 
+#: errors that beginners meet, and the question each one asks
+LEADS = {
+    "ZeroDivisionError": "What can be zero there?",
+    "KeyError": "Is that key spelt as in the task?",
+    "IndexError": "How many items are there?",
+    "RecursionError": "Does the function call itself without an end?",
+    "TypeError": "Which value there is not of the kind you expect?",
+    "AttributeError": "Is the name after the dot spelt as in the lesson?",
+    "ModuleNotFoundError": "Is that library part of the course?",
+    "SystemExit": "A function hands back a value; what is the exit for?",
+    "KeyboardInterrupt": "Was it interrupted?",
+}
+
+
 def _error_verdict(reply: dict) -> Verdict:
     said = reply["error"]
     kind, _, text = said.partition(": ")
@@ -164,8 +178,16 @@ def _error_verdict(reply: dict) -> Verdict:
     if kind in ("NameError", "UnboundLocalError"):
         message = f"It uses a name that is not defined{line}{code}: {text.replace('`', chr(39))}."
         return verdict.not_yet(message, slip="unknown name")
-    shown = said.replace("`", "'")
-    return verdict.not_yet(f"Your code stopped{line}{code} with {shown}", slip="raises")
+    shown = said.replace("`", "'").rstrip(".")
+    return verdict.not_yet(f"Your code stopped{line}{code} with {shown}. {_lead_on(said)}", slip="raises")
+
+
+def _lead_on(said: str) -> str:
+    """Return the question that an error most often answers to."""
+    if "NoneType" in said:
+        return "What there is still None?"
+    kind = said.partition(":")[0]
+    return LEADS.get(kind, "What does that line need that it does not have?")
 
 
 # ---------------------------------------------------------------- reading what a learner typed
@@ -254,3 +276,11 @@ def key_trouble(keys: Iterable[Any], known: Sequence[str]) -> tuple[str, str] | 
         hint = f"did you mean '{guess}'?" if guess else f"the keys are {', '.join(known)}."
         return "unknown key", f"There is no '{shown}' in this table: {hint}"
     return None
+
+
+def misspelt(trouble: tuple[str, str], fraction: float, details: tuple[str, ...]) -> Verdict:
+    """Return the verdict on a dict with a key too many: its right rows keep their credit, and the key is named."""
+    slip, message = trouble
+    if fraction == 1.0:
+        return Verdict(status=verdict.RIGHT, fraction=1.0, message=message)
+    return verdict.by_rows(fraction, message, details if fraction else (), slip)

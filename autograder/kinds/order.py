@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autograder import verdict
-from autograder.kinds.base import Question, article, is_blank, key_trouble
+from autograder.kinds.base import Question, article, is_blank, key_trouble, misspelt
 from autograder.verdict import Verdict
 
 
@@ -74,16 +74,16 @@ class Match(Question):
         if not isinstance(value, dict):
             return verdict.not_yet(f"The answer is {article(value)}, and a dict is asked.", slip="not a dict")
         trouble = key_trouble(value, tuple(self.right))
-        if trouble:
-            return verdict.not_yet(trouble[1], slip=trouble[0])
-        if all(is_blank(item) for item in value.values()):
+        if not trouble and all(is_blank(item) for item in value.values()):
             return verdict.unanswered()
         rows = [self._row(key, value.get(key)) for key in self.right]
         good = sum(1 for row in rows if row[0])
-        if good == len(rows):
+        if good == len(rows) and not trouble:
             return verdict.right(self.praise)
         slip = next((row[2] for row in rows if row[2]), None)
         details = tuple(f"{key}: {row[1]}" for key, row in zip(self.right, rows, strict=True))
+        if trouble:
+            return misspelt(trouble, good / len(rows), details)
         return verdict.by_rows(good / len(rows), f"{good} of {len(rows)} rows are right.", details, slip)
 
     def _row(self, key: str, given: Any) -> tuple[bool, str, str | None]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder import verdict
-from autograder.kinds.base import Question, article, close, is_blank, key_trouble, number_trouble
+from autograder.kinds.base import Question, article, close, is_blank, key_trouble, misspelt, number_trouble
 from autograder.kinds.number import in_other_units, unit_message
 from autograder.verdict import Verdict
 
@@ -28,19 +28,19 @@ class Table(Question):
             message = f"The answer is {article(value)}, and a dict with one number a row is asked."
             return verdict.not_yet(message, slip="not a dict")
         trouble = key_trouble(value, tuple(self.rows))
-        if trouble:
-            return verdict.not_yet(trouble[1], slip=trouble[0])
-        if all(is_blank(item) for item in value.values()):
+        if not trouble and all(is_blank(item) for item in value.values()):
             return verdict.unanswered()
-        return self._by_rows(value)
+        return self._by_rows(value, trouble)
 
-    def _by_rows(self, value: dict) -> Verdict:
+    def _by_rows(self, value: dict, trouble: tuple[str, str] | None) -> Verdict:
         rows = {key: self._row(key, value.get(key)) for key in self.rows}
         good = sum(1 for row in rows.values() if row[0])
-        if good == len(rows):
+        if good == len(rows) and not trouble:
             return verdict.right(self.praise)
         slip = next((row[2] for row in rows.values() if row[2]), None)
         details = tuple(f"{key}: {row[1]}" for key, row in rows.items())
+        if trouble:
+            return misspelt(trouble, good / len(rows), details)
         return verdict.by_rows(good / len(rows), f"{good} of {len(rows)} rows are right.", details, slip)
 
     def _row(self, key: str, given: Any) -> tuple[bool, str, str | None]:
