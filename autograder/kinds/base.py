@@ -279,7 +279,7 @@ def key_trouble(keys: Iterable[Any], known: Sequence[str]) -> tuple[str, str] | 
 
 
 def misspelt(trouble: tuple[str, str], fraction: float, details: tuple[str, ...]) -> Verdict:
-    """Return the verdict on a dict with a key too many: its right rows keep their credit, and the key is named."""
+    """Return the verdict on a dict with an unknown key: right rows keep their credit, the key is named."""
     slip, message = trouble
     if fraction == 1.0:
         return Verdict(status=verdict.RIGHT, fraction=1.0, message=message)
