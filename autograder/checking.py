@@ -61,10 +61,14 @@ def decide(question: Question, namespace: dict[str, Any], rng: random.Random | N
 def _reply(request: dict, namespace: dict[str, Any]) -> dict:
     if request["ask"] == "value":
         return wire.reply_to(request, namespace)
+    output = sys.stdout
     try:
         finished, reply = stopwatch.run(lambda: _guarded(request, namespace), request.get("timeout_s", 5.0))
     except KeyboardInterrupt:
         return {"refused": "it was interrupted before it had finished"}
+    finally:
+        # code that was left behind may still hold the notebook's output
+        sys.stdout = output
     return reply if finished else {"timeout": True}
 
 

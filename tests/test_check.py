@@ -1,5 +1,6 @@
 """check(): one card for each call, no raw traceback of ours, and nothing that runs for ever."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -149,6 +150,14 @@ def test_what_sleeps_outside_python_is_left_behind():
     start = time.monotonic()
     assert stopwatch.run(lambda: time.sleep(4), 0.1) == (False, None)
     assert time.monotonic() - start < 3
+
+
+def test_prints_still_show_after_a_function_was_left_behind(capsys):
+    question = dataclasses.replace(questions.find("training_gb")[1], timeout_s=0.1)
+    verdict = checking.decide(question, {"training_gb": lambda trainable: time.sleep(4)})
+    assert verdict.slip == "too slow"
+    print("still here")
+    assert "still here" in capsys.readouterr().out
 
 
 def test_deep_recursion_is_an_error_and_no_crash():
