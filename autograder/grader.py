@@ -252,8 +252,11 @@ class Grading:
         requests = question.requests(rng)
         replies: list[dict] = []
         stopped = None
+        reply: dict = {}
         for request in requests:
-            reply, stopped = self._reply(request) if stopped is None else ({"died": True}, stopped)
+            # what hung or died once is not asked again
+            if not (reply.get("timeout") or reply.get("died")):
+                reply, stopped = self._reply(request)
             replies.append(reply)
         self.asked[name] = [[r.to_json(), reply] for r, reply in zip(requests, replies, strict=True)]
         if stopped is not None:

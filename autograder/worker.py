@@ -224,7 +224,7 @@ class Notebook:
         return {
             "outputs": self.outputs.finished(),
             "error": error,
-            "touched": sorted(touched_parts(self.shell) - self.untouched),
+            "touched": sorted({part.split("=")[0] for part in touched_parts(self.shell) - self.untouched}),
         }
 
     def _guarded(self, source: str, number: int) -> str | None:
@@ -342,15 +342,18 @@ def set_limits(limits: dict) -> None:
             pass
 
 
-def signal_on(seconds: float) -> None:
-    """Raise OutOfTime here after `seconds`; the trusted side kills whoever ignores it."""
+def signal_on(seconds: float, wall_s: float) -> None:
+    """Raise OutOfTime here after `seconds` of computing or `wall_s` of waiting; who ignores it is killed from outside."""
     if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGPROF, _out_of_time)
         signal.signal(signal.SIGALRM, _out_of_time)
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+        signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.01))
+        signal.setitimer(signal.ITIMER_REAL, max(wall_s, 0.01))
 
 
 def signal_off() -> None:
     if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
@@ -371,7 +374,7 @@ def open_channel() -> tuple[Any, Any]:
 
 def answer(notebook: Notebook, request: dict, reply_to: Any) -> dict:
     """Do what one request asks."""
-    signal_on(request["timeout_s"])
+    signal_on(request["timeout_s"], request["wall_s"])
     try:
         if request["do"] == "cell":
             return notebook.run(request["source"], request["number"])
