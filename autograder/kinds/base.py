@@ -114,7 +114,7 @@ def refused(value: wire.Refused) -> Verdict:
     return verdict.not_yet(f"This answer cannot be read: {value.reason}.", slip="unreadable")
 
 
-def reply_trouble(reply: dict, name: str) -> Verdict | None:
+def reply_trouble(reply: dict, name: str, signature: str = "") -> Verdict | None:
     """Return the verdict for a reply that brought no value (missing, error, too slow, ...), or None."""
     if reply.get("missing"):
         return verdict.unanswered(
@@ -129,9 +129,7 @@ def reply_trouble(reply: dict, name: str) -> Verdict | None:
     if reply.get("died"):
         return verdict.not_yet("The notebook's process ended before it could reply.", slip="died")
     if reply.get("arguments"):
-        message = (
-            f"`{name}` does not take the arguments of the task. Compare its `def` line with the one given."
-        )
+        message = f"`{name}` takes other arguments than the task gives it. Does it begin `def {signature or name}:`?"
         return verdict.not_yet(message, slip="other arguments")
     if "error" in reply:
         return _error_verdict(reply)

@@ -54,7 +54,10 @@ class Function(Question):
         return wire.Call(name=self.name, args=args, timeout_s=self.timeout_s, around=self.around)
 
     def decide(self, replies: list[dict], requests: list[wire.Request]) -> Verdict:
-        troubles = [reply_trouble(reply, self.name) or self._result_trouble(reply) for reply in replies]
+        troubles = [
+            reply_trouble(reply, self.name, self.signature) or self._result_trouble(reply)
+            for reply in replies
+        ]
         if any(troubles) and not (self.each_counts and not all(troubles)):
             return next(trouble for trouble in troubles if trouble)
         given = [
