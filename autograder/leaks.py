@@ -1,8 +1,7 @@
 """Whether a lesson that is about to be handed out holds an answer: in code, in prose, in a file beside it.
 
-Three nets, each for what the others miss: the solution's own statements and sums; the question's name beside
-a value that the question bank takes for right; and, in the build, a run of the lesson,
-in which nothing may be right.
+Three nets, each for what the others miss: what is telling in the solution itself; the question's name beside
+a value that the question bank takes for right; and, in the build, a run of the lesson: nothing may be right.
 """
 
 from __future__ import annotations
@@ -17,14 +16,9 @@ from nbformat.notebooknode import NotebookNode
 
 from autograder import cells as made
 from autograder import markers
+from autograder.telling import Telling, bare, expressions, parsed, shapes, telling
 
-SENTENCE_LETTERS = 25
-EXPRESSION_LETTERS = 6
 ALLOWED_METADATA = {"nbgrader", "tags", "editable", "deletable", "jp-MarkdownHeadingCollapsed", "collapsed"}
-
-_LOOPS = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-_SAYING = ast.BinOp | ast.Dict | ast.List | ast.Set | ast.Compare | ast.IfExp | ast.Call | _LOOPS
-
 LONGEST_VALUE = 400
 
 Leak = tuple[str, str]
@@ -44,71 +38,47 @@ def leaks(
     found: list[Leak] = []
     for cell in released.cells:
         found += [(cell.id, says) for says in _left_over(cell)]
-        found += [
-            (cell.id, says) for says in _in_text(cell.source, cell.cell_type == "code", secrets, is_right)
-        ]
+        found += [(cell.id, says) for says in _in_text(cell.source, programs(cell), secrets, is_right)]
     for name, text in files.items():
-        found += [(name, says) for says in _in_text(text, False, secrets, is_right)]
+        found += [(name, says) for says in _in_text(f"{name}\n\n{text}", [], secrets, is_right)]
     return found
 
 
-def solution_secrets(source: NotebookNode) -> dict[str, set[str]]:
-    """For each question, what must not be readable: statements, sums and sentences without their spaces."""
-    secrets = {}
-    for cell in source.cells:
-        if made.is_answer(cell):
-            before, inside, _ = markers.split_region(cell.source)
-            secrets[made.question_name(cell)] = _secrets(inside) - _secrets(before) - {_bare(before)}
-    return secrets
+def solution_secrets(source: NotebookNode) -> dict[str, Telling]:
+    """For each question of a source notebook, what must not be readable anywhere in the lesson."""
+    answers = [cell for cell in source.cells if made.is_answer(cell)]
+    names = [made.question_name(cell) for cell in answers]
+    return {
+        name: telling(name, markers.split_region(cell.source)[1])
+        for name, cell in zip(names, answers, strict=True)
+    }
 
 
-def _secrets(inside: str) -> set[str]:
-    """The statements, the expressions that say something and the long sentences of one solution."""
-    tree = _parsed(inside)
-    if tree is None:
-        return {_bare(line) for line in inside.split("\n") if len(_bare(line)) >= EXPRESSION_LETTERS}
-    return set(_pieces(tree, dedent(inside)))
-
-
-def _pieces(tree: ast.AST, text: str) -> Iterator[str]:
-    """Each telling part of a program, as Python writes it and as `text` does (7000000000.0 and 7e9)."""
-    for node in ast.walk(tree):
-        told = isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign)
-        if told or (isinstance(node, _SAYING) and _says_something(node)):
-            for written in (ast.unparse(node), ast.get_source_segment(text, node) or ""):
-                if told or len(_bare(written)) >= EXPRESSION_LETTERS:
-                    yield _bare(written)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from _sentences(node.value)
-
-
-def _says_something(node: ast.AST) -> bool:
-    """An expression with two names or numbers and more: `a * b` alone may stand in any lesson."""
-    leaves = [n for n in ast.walk(node) if isinstance(n, ast.Name | ast.Constant)]
-    return len(leaves) >= 3
-
-
-def _sentences(text: str) -> Iterator[str]:
-    for sentence in re.split(r"(?<=[.!?;])\s+", text):
-        if len(_bare(sentence)) >= SENTENCE_LETTERS:
-            yield _bare(sentence)
+def programs(cell: NotebookNode) -> list[str]:
+    """What of a cell is Python: all of a code cell, the code spans and blocks of prose."""
+    if cell.cell_type == "code":
+        return [cell.source]
+    blocks = re.findall(r"^```[^\n]*\n(.*?)^```", cell.source, re.S | re.M)
+    return blocks + re.findall(r"`([^`\n]+)`", cell.source)
 
 
 def _in_text(
-    text: str, is_code: bool, secrets: dict[str, set[str]], is_right: Callable[[str, object], bool]
+    text: str,
+    code: list[str],
+    secrets: dict[str, Telling],
+    is_right: Callable[[str, object], bool],
 ) -> Iterator[str]:
-    readable = _bare(text)
-    pieces = _all_pieces(text) if is_code else set()
-    for name, held in secrets.items():
-        if any(piece in pieces or piece in readable for piece in held):
+    """What `text` gives away; `code` holds the parts of it that are Python."""
+    readable, trees = bare(text), [(tree, dedent(part)) for part in code if (tree := parsed(part))]
+    there = {piece for tree, part in trees for piece in expressions(tree, part)}
+    drawn = {shape for tree, _ in trees for shape in shapes(tree)}
+    for name, secret in secrets.items():
+        if any(piece in there or piece in readable for piece in secret.texts):
             yield f"holds the solution of {name}, or a part of it"
+        elif secret.shapes & drawn:
+            yield f"holds the solution of {name} under other names"
         elif any(is_right(name, value) for value in _values_beside(text, name)):
             yield f"names {name} beside its right answer"
-
-
-def _all_pieces(text: str) -> set[str]:
-    tree = _parsed(text)
-    return set(_pieces(tree, dedent(text))) if tree else set()
 
 
 def _values_beside(text: str, name: str) -> Iterator[object]:
@@ -157,15 +127,3 @@ def _left_over(cell: NotebookNode) -> Iterator[str]:
     for line in cell.source.split("\n"):
         if markers.marker(line) or markers.resembles_marker(line):
             yield f"keeps a marker: {line.strip()!r}"
-
-
-def _parsed(text: str) -> ast.Module | None:
-    try:
-        return ast.parse(dedent(text))
-    except SyntaxError:
-        return None
-
-
-def _bare(text: str) -> str:
-    """`text` without spaces, quotes of either kind made one, in lower case."""
-    return re.sub(r"\s+", "", text).replace("'", '"').lower()

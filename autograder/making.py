@@ -21,8 +21,6 @@ from autograder.stamps import files
 if TYPE_CHECKING:
     from autograder.rehearsal import Rehearsal
 
-TEXT_FILES = (".svg", ".csv", ".json", ".txt")
-
 
 def make_lesson(here: Course, lesson: str, staged: Path, say) -> list[Fault]:
     """Make one lesson under `staged`; returns every fault found on the way."""
@@ -107,8 +105,10 @@ def released_faults(
     texts = {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8", errors="replace")
         for path in files(folder)
-        if path.suffix.lower() in TEXT_FILES
+        if path.suffix != ".ipynb"
     }
+    if (glossary := here.source / "glossary.md").is_file():
+        texts["../glossary.md"] = glossary.read_text(encoding="utf-8")
     found = leaks.leaks(released, source, texts, lambda name, value: is_right(bank[name], value))
     where = f"lessons/{lesson}/{here.source_notebook(lesson).name}"
     return [Fault(where=where, cell=cell, says=says) for cell, says in found]

@@ -279,6 +279,9 @@ def test_a_clean_lesson_leaks_nothing(here, tmp_path):
         ("sum", "# weights_gb = 14\nsum([1])", "weights_gb"),
         ("sum", "x = (7e9 *\n     2 / 1e9)", "weights_gb"),
         ("sum", "memory = lambda trainable: trainable * 16 / 1e9", "training_gb"),
+        ("sum", "def memory(n):\n    return n * 16 / 1e9", "training_gb"),
+        ("look", "For a number `n` it is `n * 16 / 1e9`.", "training_gb"),
+        ("look", "```python\ndef memory(n):\n    return n*16/1e9\n```", "training_gb"),
         ("sum", "why_bf16 == 'b'", "why_bf16"),
         ("sum", 'expected = {"weights_gb": 14}', "weights_gb"),
     ],
@@ -306,12 +309,29 @@ def test_an_answer_in_a_file_beside_the_notebook_is_found(here, tmp_path):
     )
 
 
+def test_an_answer_in_a_file_that_is_no_text_or_in_its_name_is_found(here, tmp_path):
+    (here.source / "lesson-03" / "bars.png").write_bytes(b"\x89PNG\xff tEXt weights_gb = 14\x00\xfe")
+    (here.source / "lesson-03" / "why_bf16 = b.png").write_bytes(b"\x89PNG\xff")
+    edit(here, "look", lambda c: c.update(source="![two bars](bars.png) ![a bar](why_bf16 = b.png)"))
+    found = leaked(here, tmp_path)
+    assert any("cell bars.png: names weights_gb beside its right answer" in line for line in found)
+    assert any("cell why_bf16 = b.png: " in line for line in found)
+
+
+def test_an_answer_in_the_glossary_is_found(here, tmp_path):
+    path = here.source / "glossary.md"
+    path.write_text(path.read_text() + "\nHere weights_gb = 14.\n")
+    assert any("cell ../glossary.md: names weights_gb" in line for line in leaked(here, tmp_path))
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "The weights are 14 GB, and weights_gb is what you type above.",
         "weights_gb = 28 would be fp32.",
         "Look at 2 bytes x frozen + 16 bytes x trainable.",
+        "In bytes it is `n * 16`, and `n * 4 / 1e9` GB in fp32.",
+        "`why_bf16` asks for a letter.",
     ],
 )
 def test_ordinary_prose_leaks_nothing(here, tmp_path, text):
