@@ -16,13 +16,13 @@ class HowFar:
         return "\n".join(rows)
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><td style="text-align:left">Lesson {lesson}</td>'
-            f'<td><progress value="{right}" max="{there}" aria-label="{right} of {there} right"></progress></td>'
-            f"<td>{right} of {there} right so far</td></tr>"
-            for lesson, right, there in self.rows
-        )
-        return f"<table>{rows}</table>"
+        return f"<table>{''.join(_row(*row) for row in self.rows)}</table>"
+
+
+def _row(lesson: str, right: int, there: int) -> str:
+    bar = f'<progress value="{right}" max="{there}" aria-label="{right} of {there} right"></progress>'
+    name = f'<td style="text-align:left">Lesson {lesson}</td>'
+    return f"<tr>{name}<td>{bar}</td><td>{right} of {there} right so far</td></tr>"
 
 
 def how_far() -> HowFar:
