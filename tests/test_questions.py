@@ -6,9 +6,11 @@ The tests read the banks, so a new lesson is covered without a change here.
 import dataclasses
 import decimal
 import fractions
+import json
 import math
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -266,6 +268,32 @@ def test_a_question_says_what_it_asks_and_what_it_is_worth(question):
     assert "\n" not in question.prompt
     assert question.points >= 1
     assert question.manual == isinstance(question, Text)
+
+
+def source_cells(lesson: str) -> str:
+    """All code of a lesson's source notebook."""
+    (file,) = (Path(__file__).parent.parent / "source" / lesson).glob("*.ipynb")
+    cells = json.loads(file.read_text("utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+@pytest.mark.parametrize("lesson", questions.lessons())
+def test_the_lesson_defines_each_function_with_the_arguments_a_card_names(lesson):
+    code = source_cells(lesson)
+    for question in questions.bank(lesson).values():
+        if isinstance(question, Function):
+            (arguments,) = re.findall(rf"^def {question.name}\((.*?)\)", code, re.MULTILINE | re.DOTALL)
+            names = [argument.split(":")[0].strip() for argument in arguments.split(",") if argument.strip()]
+            assert question.signature == f"{question.name}({', '.join(names)})"
+
+
+@pytest.mark.parametrize("lesson", questions.lessons())
+def test_the_scrambled_lines_of_an_order_are_those_of_the_lesson(lesson):
+    code = source_cells(lesson)
+    for question in questions.bank(lesson).values():
+        if isinstance(question, Order):
+            places = [code.index(f'"{line}"') for line in question.start]
+            assert places == sorted(places)
 
 
 def test_names_are_unique_in_the_course():

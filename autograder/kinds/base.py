@@ -129,7 +129,8 @@ def reply_trouble(reply: dict, name: str, signature: str = "") -> Verdict | None
     if reply.get("died"):
         return verdict.not_yet("The notebook's process ended before it could reply.", slip="died")
     if reply.get("arguments"):
-        message = f"`{name}` takes other arguments than the task gives it. Does it begin `def {signature or name}:`?"
+        begin = f"def {signature or name}:"
+        message = f"`{name}` takes other arguments than the task gives it. Does it begin `{begin}`?"
         return verdict.not_yet(message, slip="other arguments")
     if "error" in reply:
         return _error_verdict(reply)
