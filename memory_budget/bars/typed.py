@@ -54,7 +54,7 @@ def _short(value: Any) -> str:
         text = repr(value)
     except Exception:  # a learner's own class may raise anything here
         text = f"a {type(value).__name__}"
-    return text if len(text) <= 24 else text[:21] + "..."
+    return text if len(text) <= 24 else text[:23] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def sixteen_bytes(fp32: Any, mixed: Any) -> Picture:

@@ -57,21 +57,19 @@ def frame(
     *,
     x_name: str,
     y_name: str = "",
-    x_text: Callable[[float], str],
-    y_text: Callable[[float], str],
+    x_text: Callable[[float], str] | None,
+    y_text: Callable[[float], str] | None,
 ) -> str:
-    """The two axes with faint grid lines, tick labels, and their names with units."""
+    """The axes with faint grid lines, tick labels, and their names; an axis without text has no ticks."""
     grid = 'stroke="currentColor" stroke-opacity=".18"'
-    parts = []
-    for tick in x.ticks():
+    parts = [x_axis_line(x, y.start), text((x.start + x.end) / 2, y.start + 38, x_name, anchor="middle")]
+    for tick in x.ticks() if x_text else ():
         at = number(x.at(tick))
         parts.append(f'<path d="M{at} {number(y.end)}V{number(y.start)}" {grid}/>')
         parts.append(text(x.at(tick), y.start + 18, x_text(tick), size=13.5, anchor="middle"))
-    for tick in y.ticks():
+    for tick in y.ticks() if y_text else ():
         parts.append(f'<path d="M{number(x.start)} {number(y.at(tick))}H{number(x.end)}" {grid}/>')
         parts.append(text(x.start - 7, y.at(tick) + 5, y_text(tick), size=13.5, anchor="end"))
-    parts.append(x_axis_line(x, y.start))
-    parts.append(text((x.start + x.end) / 2, y.start + 38, x_name, anchor="middle"))
     if y_name:
         parts.append(text(4, y.end - 12, y_name))
     return "".join(parts)
@@ -91,16 +89,19 @@ def curve(points: Sequence[tuple[float, float]], *, dash: str = "", width: float
 def marker(
     kind: str, x: float, y: float, *, size: float = 5, fill: str = "currentColor", data: str = ""
 ) -> str:
-    """A mark in one of four shapes; `data` names what it stands for, for those who read the drawing back."""
+    """A mark in one of MARKERS, or a cross; `data` names what it stands for, to read the drawing back."""
     tag = f' data-point="{data}"' if data else ""
     style = f'fill="{fill}" stroke="currentColor" stroke-width="1.5"{tag}'
     if kind == "circle":
         return f'<circle cx="{number(x)}" cy="{number(y)}" r="{number(size)}" {style}/>'
+    if kind == "cross":
+        wide = number(2 * size)
+        arms = f"M{number(x - size)} {number(y - size)}l{wide} {wide}m0 -{wide}l-{wide} {wide}"
+        return f'<path d="{arms}" fill="none" stroke="currentColor" stroke-width="2.5"{tag}/>'
     corners = {
         "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
         "triangle": ((0, -1.2), (1.15, 0.9), (-1.15, 0.9)),
         "diamond": ((0, -1.4), (1.2, 0), (0, 1.4), (-1.2, 0)),
-        "up": ((0, -1.4), (1.2, 0.4), (-1.2, 0.4)),
     }[kind]
     path = "L".join(f"{number(x + size * dx)} {number(y + size * dy)}" for dx, dy in corners)
     return f'<path d="M{path}Z" {style}/>'

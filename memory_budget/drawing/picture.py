@@ -65,7 +65,7 @@ def table_html(rows: Sequence[Sequence[str]]) -> str:
 def alive_html(picture: Picture) -> str:
     """A picture inside a page that follows the theme; the sentence is read out politely when it changes."""
     return (
-        f'<div>{picture.svg}<div role="status" aria-live="polite" style="min-height:3em;line-height:1.5;'
+        f'<div>{picture.svg}<div role="status" aria-live="polite" style="min-height:4.5em;line-height:1.5;'
         f'max-width:760px">{escape(picture.words)}</div></div>'
     )
 

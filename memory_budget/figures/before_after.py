@@ -120,7 +120,7 @@ def _dumbbells(pairs: Sequence[Pair], frozen: set[str], words: str) -> str:
     bottom = 26 + 18 * len(pairs) + 10 * (len(_names(pairs)) - 1)
     x = Scale(low=min(values) - room, high=max(values) + room, start=176, end=560)
     y = Scale(low=0, high=1, start=bottom, end=20)
-    parts = [frame(x, y, x_name="value of the parameter", x_text=number_text, y_text=lambda _: "")]
+    parts = [frame(x, y, x_name="value of the parameter", x_text=number_text, y_text=None)]
     top, last = 34.0, pairs[0][0]
     for name, place, a, b in pairs:
         top += 10 if name != last else 0

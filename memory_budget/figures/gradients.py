@@ -37,7 +37,7 @@ def gradient_spread(norms: Any) -> Picture:
             y,
             x_name="size of the gradient (root mean square over the tensor)",
             x_text=plain,
-            y_text=lambda _: "",
+            y_text=None,
         )
     ]
     for i, (kind, members) in enumerate(rows.items()):

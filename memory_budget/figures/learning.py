@@ -90,7 +90,9 @@ def _run(x: Scale, y: Scale, points: Sequence[tuple[float, float]], i: int) -> s
         (x.at(rate), y.at(min(loss, y.high)) if math.isfinite(loss) else y.end) for rate, loss in points
     ]
     marks = [
-        marker(MARKERS[i % 4] if loss <= y.high else "up", *where, data=f"{number(rate)} {_loss_text(loss)}")
+        marker(
+            MARKERS[i % 4] if loss <= y.high else "cross", *where, data=f"{number(rate)} {_loss_text(loss)}"
+        )
         for (rate, loss), where in zip(points, placed, strict=True)
     ]
     return curve(placed, dash=DASHES[i % 4]) + "".join(marks)

@@ -20,7 +20,6 @@ MEASURES: Mapping[str, Mapping[str, Any]] = {
     "pure bf16": {"recipe": "pure-bf16"},
     "ZeRO-3, each of 8 GPUs": {"zero": 3, "gpus": 8},
 }
-BESIDE = {"AdamW": " (checkpointed or not)"}  # recomputing activations leaves the states as they are
 
 
 def measure_bytes(name: str, trainable: int) -> int:
@@ -62,7 +61,7 @@ def _line_names(groups: Mapping[float, list[str]], x: Scale, y: Scale, last: int
             if i == 0:
                 parts.append(curve([(x.end + 2, end), (x.end + 12, height), (x.end + 20, height)], width=1))
                 parts.append(text(x.end + 58, height + 5, number_text(each), anchor="end", bold=True))
-            parts.append(text(x.end + 66, height + 5, name + BESIDE.get(name, ""), size=13))
+            parts.append(text(x.end + 66, height + 5, name, size=13))
     return "".join(parts) + text(x.end + 24, min(spread(ends, 18)) - 14, "bytes a parameter", size=13)
 
 
@@ -73,7 +72,8 @@ def _measures_words(groups: Mapping[float, list[str]], whole: int, adapter: int)
     far = number_text(whole / adapter)
     return (
         "Memory against trainable parameters, both axes logarithmic, one straight line a measure, all of one "
-        f"slope. Bytes a parameter: {each}. An adapter stays on {name}'s line, {far} times further left: "
+        f"slope. Bytes a parameter: {each}. Gradient checkpointing leaves every line where it is. An adapter "
+        f"stays on {name}'s line, {far} times further left: "
         f"{ends[0]} become {ends[1]}."
     )
 
@@ -98,6 +98,6 @@ def _step_left(x: Scale, y: Scale, whole: int, adapter: int) -> str:
         anchor="end",
         halo=True,
     )
-    labels += text(x2 + 2, y2 - 32, f"{count_text(adapter)} adapter:", halo=True, anchor="middle")
-    labels += text(x2 + 2, y2 - 15, bytes_text(measure_bytes(name, adapter)), halo=True, anchor="middle")
+    labels += text(x.start + 4, y2 - 62, f"{count_text(adapter)} adapter:", halo=True)
+    labels += text(x.start + 4, y2 - 44, bytes_text(measure_bytes(name, adapter)), halo=True)
     return arrow(x1 - 12, y1 - 2, x2 + 14, y2 - 12, width=1.5, dash="5 4") + dots + labels

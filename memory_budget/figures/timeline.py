@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_budget.drawing import Picture, axis_top, message
 from memory_budget.drawing.axes import Scale, frame
-from memory_budget.drawing.shapes import WIDTH, hatching, number, svg, text
+from memory_budget.drawing.shapes import WIDTH, hatching, number, svg, text, text_width
 from memory_budget.drawing.stacked import class_legend
 from memory_budget.figures.ticks import finite
 from memory_budget.palette import CLASS_KEYS, TENSOR_CLASSES
@@ -25,7 +25,7 @@ def timeline(measurement: Any) -> Picture:
     x = Scale(low=0, high=len(points), start=70, end=625)
     y = Scale(low=0, high=y_top, start=300, end=44)
     parts = [_areas(points, x, y), _phases(points, x, y)]
-    parts.append(frame(x, y, x_name="", y_name="memory", x_text=lambda _: "", y_text=bytes_text))
+    parts.append(frame(x, y, x_name="", y_name="memory", x_text=None, y_text=bytes_text))
     parts.append(_peak_mark(points[peak][0], sums[peak], x.at(peak + 0.5), y))
     used = [key for key in CLASS_KEYS if any(held.get(key, 0) for _, held in points)]
     names, height = class_legend(used, 346, {})
@@ -91,19 +91,31 @@ def _phase(label: str) -> str:
     return found[1] if found else ""
 
 
-def _phases(points: Sequence[tuple[str, Any]], x: Scale, y: Scale) -> str:
-    """The names of the step's phases under the axis, where each begins."""
-    parts, last, right = [], None, 0.0
+def _spans(points: Sequence[tuple[str, Any]]) -> list[tuple[str, int, int]]:
+    """Each phase with the moments from which and to which it lasts."""
+    spans: list[tuple[str, int, int]] = []
     for i, (label, _) in enumerate(points):
         phase = _phase(label)
-        if phase == last:
-            continue
-        last, at = phase, x.at(i)
-        parts.append(f'<path d="M{number(at)} {number(y.start)}v8" stroke="currentColor"/>')
-        words = phase.split(" ", 2)[-1] if phase.count(" ") == 2 else phase
-        if at >= right and words and at + 8 * len(words) < WIDTH:
-            parts.append(text(at + 2, y.start + 20, words, size=13))
-            right = at + 8.0 * len(words) + 6
+        if spans and spans[-1][0] == phase:
+            spans[-1] = (phase, spans[-1][1], i + 1)
+        else:
+            spans.append((phase, i, i + 1))
+    return spans
+
+
+def _phases(points: Sequence[tuple[str, Any]], x: Scale, y: Scale) -> str:
+    """The names of the phases under the axis: the long ones first, the short ones where there is room."""
+    spans = sorted(_spans(points), key=lambda span: span[1] - span[2])
+    parts, taken = [], []
+    for phase, first, last in spans:
+        number_of_step, _, name = phase.removeprefix("step ").partition(" ")
+        words = f"{name} {number_of_step}" if name else phase
+        half = text_width(words, 13) / 2
+        middle = min(max(x.at((first + last) / 2), half), WIDTH - half)
+        parts.append(f'<path d="M{number(x.at(first))} {number(y.start)}v6" stroke="currentColor"/>')
+        if words and all(middle + half <= left or middle - half >= right for left, right in taken):
+            taken.append((middle - half - 3, middle + half + 3))
+            parts.append(text(middle, y.start + 20, words, size=13, anchor="middle"))
     return "".join(parts)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_budget.drawing import Picture
 from memory_budget.drawing.axes import arrow
-from memory_budget.drawing.shapes import WIDTH, block, number, svg, swatch, text
+from memory_budget.drawing.shapes import WIDTH, number, svg, swatch, text
 from memory_budget.drawing.stacked import class_legend
 from memory_budget.palette import CLASS_KEYS
 from memory_budget.stepper.walk import Stage
@@ -59,15 +59,20 @@ ARROWS = (
 def _box(actor: Actor, stage: Stage, *, small: bool, states: Sequence[str]) -> str:
     lit = actor.key in stage.lit
     classes = states if actor.key == "optimizer" else actor.classes
-    inset = 16 if classes else 0
-    middle = actor.x + inset + (actor.width - inset) / 2
-    words = [actor.name.split(",")[0]] if small else [actor.name, *_shown(actor, stage)]
-    inside = block(
-        words, middle, actor.y + actor.height / 2, size=18 if small else 13.5, anchor="middle", bold=lit
+    inset = 16 if actor.classes else 0
+    middle, size = actor.x + inset + (actor.width - inset) / 2, 18 if small else 13.5
+    values = [] if small else _shown(actor, stage)
+    first = actor.y + actor.height / 2 + size / 3 - len(values) * size * 0.57
+    inside = text(
+        middle, first, actor.name.split(",")[0] if small else actor.name, size=size, anchor="middle", bold=lit
+    )
+    inside += "".join(
+        text(middle, first + 1.14 * size * (i + 1), value, size=size, anchor="middle")
+        for i, value in enumerate(values)
     )
     faint = "" if lit else ' opacity=".65"'
-    edge = _edge(actor, lit) + _bands(actor, classes)
-    return f'<g data-actor="{actor.key}" data-lit="{int(lit)}"{faint}>{edge}{inside}</g>'
+    bands = _bands(actor, classes, actor.key in stage.alive)
+    return f'<g data-actor="{actor.key}" data-lit="{int(lit)}"{faint}>{_edge(actor, lit)}{inside}</g>{bands}'
 
 
 def _edge(actor: Actor, lit: bool) -> str:
@@ -78,11 +83,12 @@ def _edge(actor: Actor, lit: bool) -> str:
     )
 
 
-def _bands(actor: Actor, classes: Sequence[str]) -> str:
-    """The colours of the tensors that an actor holds, one above the other along its left edge."""
-    tall = (actor.height - 6) / max(1, len(classes))
+def _bands(actor: Actor, classes: Sequence[str], alive: bool) -> str:
+    """The colours of an actor's tensors along its left edge: filled while held in memory, else an outline."""
+    tall = (actor.height - 8) / max(1, len(classes))
     return "".join(
-        swatch(key, actor.x + 3, actor.y + 3 + i * tall, 11, tall) for i, key in enumerate(classes)
+        swatch(key, actor.x + 4, actor.y + 4 + i * tall, 11, tall, outline=not alive)
+        for i, key in enumerate(classes)
     )
 
 
@@ -90,7 +96,7 @@ def _shown(actor: Actor, stage: Stage) -> list[str]:
     value = stage.shows.get(actor.key, "")
     if actor.key == "changed":
         return value.split(", ")
-    if actor.key == "body" and "hidden" in stage.shows:
+    if actor.key == "body" and stage.shows.get("hidden"):
         return [value, stage.shows["hidden"]]
     if actor.key == "gradients" and value:
         return value.split(", ")
@@ -139,7 +145,7 @@ def stage_picture(stages: Sequence[Stage], at: int, axis_bytes: int, only: Seque
     words = f"Stage {at + 1} of {len(stages)}, {stage.name}. {stage.words}"
     heading = text(0, 18, f"{at + 1} of {len(stages)}: {stage.name}", size=17, bold=True)
     scene = f'<g transform="translate(0 34)">{actors(stage, only=only)}</g>'
-    label = text(0, SCENE_HEIGHT + 44, "held in memory now, 4 bytes a value", size=14)
+    label = text(0, SCENE_HEIGHT + 44, "held in memory now, 4 bytes a value (filled edges above)", size=14)
     bar = memory(stage, SCENE_HEIGHT + 52, axis_bytes)
     names, height = class_legend(LEGEND, SCENE_HEIGHT + 112, {})
     return Picture(svg=svg(heading + scene + label + bar + names, height=height, label=words), words=words)

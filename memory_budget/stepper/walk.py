@@ -32,11 +32,12 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One moment of the step: which actors are at work, what they show, and the bytes held by class."""
+    """One moment of the step: who is at work, whose tensors are alive, what they show, bytes by class."""
 
     name: str
     says: str
     lit: frozenset[str]
+    alive: frozenset[str]
     shows: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, int] = field(default_factory=dict)
 
@@ -104,17 +105,28 @@ def _text(value: float) -> str:
     return ("-" if value < 0 else "") + number_text(abs(value))
 
 
-def _held(optimizer: str, *, activations: int = 0, temporaries: int = 0, gradients: bool = False,
-          state: bool = False) -> dict[str, int]:  # fmt: skip
-    """Bytes by class: parameters always, the rest as told; `activations` and `temporaries` count values."""
+ALWAYS = frozenset({"body", "head"})  # parameters, frozen or not, are held at every moment
+ACTIVATIONS, TEMPORARIES = ("input", "hidden", "output"), ("expected", "loss")
+
+
+def _held(optimizer: str, alive: frozenset[str]) -> dict[str, int]:
+    """Bytes by class of what is alive: the parameters, and one value for each of the other tensors."""
     kept = budget.terms(2, 2, "fp32", optimizer)
-    asked = {
-        "weights": True, "frozen_weights": True, "gradients": gradients,
-        "first_moment": state, "second_moment": state,
-    }  # fmt: skip
-    held = {key: kept[key] for key, wanted in asked.items() if wanted and kept[key]}
-    held |= {"activations": activations * VALUE_BYTES, "temporaries": temporaries * VALUE_BYTES}
+    asked = {"weights": "head", "frozen_weights": "body", "gradients": "gradients"}
+    asked |= {"first_moment": "optimizer", "second_moment": "optimizer"}
+    held = {key: kept[key] for key, actor in asked.items() if actor in alive}
+    held |= {"activations": VALUE_BYTES * sum(name in alive for name in ACTIVATIONS)}
+    held |= {"temporaries": VALUE_BYTES * sum(name in alive for name in TEMPORARIES)}
     return {key: held[key] for key in TENSOR_CLASSES if held.get(key)}
+
+
+def _stage(name: str, says: str, lit: str, alive: str, shows: Mapping[str, str], optimizer: str) -> Stage:
+    living = frozenset(alive.split()) | ALWAYS
+    shown = {key: value for key, value in shows.items() if key != "hidden" or "hidden" in living}
+    return Stage(
+        name=name, says=says, lit=frozenset(lit.split()), alive=living, shows=shown,
+        held=_held(optimizer, living),
+    )  # fmt: skip
 
 
 def training(model: Model, optimizer: str = "adam") -> tuple[Stage, ...]:
@@ -131,35 +143,46 @@ def training(model: Model, optimizer: str = "adam") -> tuple[Stage, ...]:
     six = four | {"gradients": f"w: {grad_w}, b: {grad_b}"}
     seven = six | {"optimizer": _states(n.moments), "changed": f"w {_change(n, 0)}, b {_change(n, 1)}"}
     return (
-        Stage(name="input", says=f"The input {x} enters the model.", lit=frozenset({"input"}), shows=one,
-              held=_held(optimizer, activations=1)),
-        Stage(name="forward pass", lit=frozenset({"input", "body", "head", "output"}), shows=two,
-              says=f"The frozen body makes {_text(model.v)} x {x} + {_text(model.c)} = {h}; the head makes "
-              f"{w} x {h} + {b} = {out}. The {h} is kept: the gradient of w will need it.",
-              held=_held(optimizer, activations=3)),
-        Stage(name="output against expected output", lit=frozenset({"output", "expected"}), shows=three,
-              says=f"The output is {out}, expected was {want}: a gap of {_text(n.gap)}.",
-              held=_held(optimizer, activations=3, temporaries=1)),
-        Stage(name="loss", lit=frozenset({"output", "expected", "loss"}), shows=four,
-              says=f"The loss is the gap squared: {loss}.",
-              held=_held(optimizer, activations=3, temporaries=1)),
-        Stage(name="backward pass", lit=frozenset({"loss", "backward", "head"}), shows=four,
-              says=f"A signal goes back: for each 1 that the output grows, the loss changes by "
-              f"2 x {_text(n.gap)} = {_text(n.signal)}. It stops at the head, for the body behind it is frozen.",
-              held=_held(optimizer, activations=2, temporaries=1)),
-        Stage(name="gradients", lit=frozenset({"backward", "gradients", "head"}), shows=six,
-              says=f"Each trainable parameter gets its gradient: w {_text(n.signal)} x {h} = {grad_w}, "
-              f"b {grad_b}. The frozen v and c get none. What the forward pass kept is let go.",
-              held=_held(optimizer, gradients=True)),
-        Stage(name="optimizer", lit=frozenset({"gradients", "optimizer", "changed"}), shows=seven,
-              says=f"{_optimizer_says(optimizer)} It turns the gradients into changes: w {_change(n, 0)}, "
-              f"b {_change(n, 1)}.",
-              held=_held(optimizer, gradients=True, state=True)),
-        Stage(name="changed parameters", lit=frozenset({"changed", "head"}),
-              shows=seven | {"head": f"w = {new_w}, b = {new_b}"},
-              says=f"w goes from {w} to {new_w}, b from {b} to {new_b}. v and c are what they were. The "
-              f"gradients are cleared{', the optimizer keeps its state' if n.moments else ''}.",
-              held=_held(optimizer, state=True)),
+        _stage("input", f"The input {x} enters the model.", "input", "input", one, optimizer),
+        _stage(
+            "forward pass",
+            f"The frozen body makes {_text(model.v)} x {x} + {_text(model.c)} = {h}; the head makes "
+            f"{w} x {h} + {b} = {out}. The {h} is kept: the gradient of w will need it.",
+            "input body head output", "input hidden output", two, optimizer,
+        ),
+        _stage(
+            "output against expected output",
+            f"The output is {out}, expected was {want}: a gap of {_text(n.gap)}.",
+            "output expected", "input hidden output expected", three, optimizer,
+        ),
+        _stage(
+            "loss", f"The loss is the gap squared: {loss}.",
+            "output expected loss", "input hidden output expected loss", four, optimizer,
+        ),
+        _stage(
+            "backward pass",
+            "A signal goes back: for each 1 that the output grows, the loss changes by "
+            f"2 x {_text(n.gap)} = {_text(n.signal)}. It stops at the head: the body behind it is frozen.",
+            "loss backward head", "input hidden loss", four, optimizer,
+        ),
+        _stage(
+            "gradients",
+            f"Each trainable parameter gets its gradient: w {_text(n.signal)} x {h} = {grad_w}, b {grad_b}. "
+            "The frozen v and c get none. What the forward pass kept is let go.",
+            "backward gradients head", "gradients", six, optimizer,
+        ),
+        _stage(
+            "optimizer",
+            f"{_optimizer_says(optimizer)} It turns the gradients into changes: w {_change(n, 0)}, "
+            f"b {_change(n, 1)}.",
+            "gradients optimizer changed", "gradients optimizer", seven, optimizer,
+        ),
+        _stage(
+            "changed parameters",
+            f"w goes from {w} to {new_w}, b from {b} to {new_b}. v and c are what they were. The gradients "
+            f"are cleared{', the optimizer keeps its state' if n.moments else ''}.",
+            "changed head", "optimizer", seven | {"head": f"w = {new_w}, b = {new_b}"}, optimizer,
+        ),
     )  # fmt: skip
 
 
@@ -167,16 +190,19 @@ def inference(model: Model) -> tuple[Stage, ...]:
     """The three stages of running the model: the forward pass, and nothing after it."""
     run = training(model, "sgd")
     n = compute(model, "sgd")
-    held = _held("sgd", activations=1)
     says = run[1].says.rsplit(" The ", 1)[0]
     return (
-        Stage(name="input", says=run[0].says, lit=run[0].lit, shows=run[0].shows, held=held),
-        Stage(name="forward pass", lit=run[1].lit, shows=run[1].shows,
-              says=f"{says} The {_text(n.hidden)} is let go at once: no gradient will need it.",
-              held=_held("sgd", activations=2)),
-        Stage(name="output", lit=frozenset({"output"}), shows=run[1].shows, held=held,
-              says=f"The output is {_text(n.output)}. Nothing else happens: no loss, no gradient, no "
-              "optimizer; all four parameters stay."),
+        _stage("input", run[0].says, "input", "input", run[0].shows, "sgd"),
+        _stage(
+            "forward pass", f"{says} The {_text(n.hidden)} is let go at once: no gradient will need it.",
+            "input body head output", "input output", run[1].shows | {"hidden": ""}, "sgd",
+        ),
+        _stage(
+            "output",
+            f"The output is {_text(n.output)}. Nothing else happens: no loss, no gradient, no optimizer; all "
+            "four parameters stay.",
+            "output", "output", run[1].shows, "sgd",
+        ),
     )  # fmt: skip
 
 
