@@ -1,7 +1,8 @@
 """What is alive at each moment of a training step?
 
 `after loading` comes before the first step. The others are of a later step, when the optimizer's state is
-there from the start (of the first step where the set-up says so)."""
+there from the start (of the first step where the set-up says so). Forward, backward and the step are told by
+the most that each holds: forward's is reached at its end, with the logits."""
 
 from __future__ import annotations
 

@@ -156,6 +156,23 @@ def test_zero_3_brings_one_layer_together_where_the_layers_are_known() -> None:
     assert result.moments["end of forward"]["temporaries"] == max(layer, 2 * 32000 * 4096)
 
 
+def test_zero_3_gathers_a_layers_weights_and_gradients_in_backward() -> None:
+    result = predict(Setup(model="llama-2-7b", zero=3, gpus=8))
+    layer = 2 * (4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096)
+    assert result.moments["backward peak"]["temporaries"] == 2 * layer
+
+
+def test_autocast_copies_linear_layers_and_the_tied_table_that_serves_as_head() -> None:
+    result = predict(Setup(model="gpt2", recipe="autocast-accumulate"))
+    layer = 12 * 768**2 + 9 * 768  # four matrices and their biases; norms stay as they are
+    assert result.bytes["temporaries"] == 2 * (12 * layer + 50257 * 768)
+
+
+def test_a_step_that_runs_on_the_cpu_needs_nothing_on_the_device() -> None:
+    away = Setup(parameters="1B", recipe="fp32", implementation="foreach", offload="optimizer")
+    assert predict(away).moments["inside step"]["temporaries"] == 0
+
+
 def test_offload_moves_bytes_and_removes_none() -> None:
     here = predict(Setup(parameters="1B"))
     away = predict(Setup(parameters="1B", offload="optimizer,gradients"))

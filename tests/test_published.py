@@ -34,6 +34,11 @@ def test_deepspeeds_zero_2_table_for_t5_3b() -> None:
     )
 
 
+def test_deepspeeds_ram_grows_with_the_gpus_that_load_at_once() -> None:
+    assert published.deepspeed_zero2(1e9, 2, offload=True).host_bytes == 24e9
+    assert published.deepspeed_zero2(1e9, 4, 2, offload=True).host_bytes == 48e9
+
+
 def test_deepspeeds_three_cases_for_t5_large() -> None:
     cases = (dict(), dict(offload_parameters=True), dict(offload_optimizer=True))
     printed = [published.deepspeed_zero3(737.67e6, 32.90e6, 4, **case).gpu_bytes // MiB for case in cases]

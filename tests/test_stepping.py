@@ -113,3 +113,13 @@ def test_the_usual_implementation_is_foreach_on_cuda_only_and_fused_for_a_master
     assert usual_implementation(adamw, "cpu", has_wider_state=False) == "for-loop"
     assert usual_implementation(adamw, "mps", has_wider_state=False) == "for-loop"
     assert usual_implementation(adamw, "cuda", has_wider_state=True) == "fused"
+
+
+@pytest.mark.parametrize(("master_bytes", "each"), [(4, 8), (0, 12)])
+def test_a_loop_over_16_bit_weights_widens_one_tensor_at_a_time(master_bytes: int, each: int) -> None:
+    tensors = [TensorShape(name="", part="mlp", shape=shape) for shape in SHAPES]
+    needed = step_temporary_bytes(
+        OPTIMIZERS["adamw"], "for-loop", tensors, elements=1, moment_bytes=4, weight_bytes=2,
+        master_bytes=master_bytes,
+    )  # fmt: skip
+    assert needed == each * 256 * 64
