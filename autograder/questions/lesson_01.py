@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import verdict
-from autograder.kinds import Choice, Function, Match, Number, Order, Relation, Set, Slip
+from autograder.kinds import Choice, Function, Match, Number, Order, Relation, Set, Slip, Table
 from autograder.kinds.base import article, close, key_trouble, number_trouble
 from autograder.kinds.order import scrambled
 from autograder.verdict import Verdict
@@ -1202,6 +1202,75 @@ MY_DEVICE_CHECK = Relation(
     ),
 )
 
+# ---------------------------------------------------------------- the rep
+
+HALF_FROZEN = Table(
+    name="half_frozen",
+    points=1,
+    prompt="What one AdamW step moves and leaves behind when half of a model is frozen",
+    praise="Half of everything: the frozen half cost no gradient and no state.",
+    rows={"moved": 64 * 64 + 64, "gradient_values": 64 * 64 + 64, "state_values": 2 * (64 * 64 + 64)},
+    unit="values",
+    tolerance=1e-5,
+    hint="How many parameters has one Linear(64, 64), and how many values go with each that is trainable?",
+    slips=(
+        Slip(
+            name="all moved",
+            value=("moved", 8320),
+            how="nothing frozen",
+            message="Both halves are in this number. Which one stood still?",
+        ),
+        Slip(
+            name="all gradients",
+            value=("gradient_values", 8320),
+            how="nothing frozen",
+            message="Both halves are in this number. Which one got no gradient?",
+        ),
+        Slip(
+            name="all states",
+            value=("state_values", 16640),
+            how="nothing frozen",
+            message="Both halves are in this number. Which one never met the optimizer?",
+        ),
+        Slip(
+            name="one moment",
+            value=("state_values", 4160),
+            how="one value each",
+            message="One value for each trainable parameter. How many running means does AdamW keep?",
+        ),
+        Slip(
+            name="counters",
+            value=("state_values", 8322),
+            how="two step counters",
+            message="A little high: something kept once for each tensor is in it. Which key holds it?",
+        ),
+        Slip(
+            name="gradients as state",
+            value=("state_values", 12480),
+            how="1 + 2 values each",
+            message="The gradients seem to be in it. Which row are they in already?",
+        ),
+        Slip(
+            name="no biases",
+            value=("*", 4096),
+            how="64 x 64",
+            message="These are the weights of one half. What else does a linear layer have?",
+        ),
+        Slip(
+            name="no biases in the state",
+            value=("state_values", 8192),
+            how="2 x 64 x 64",
+            message="These go with the weights of one half. What else does a linear layer have?",
+        ),
+        Slip(
+            name="tensors",
+            value=("*", 2),
+            how="tensors",
+            message="This counts tensors. How many numbers does one hold?",
+        ),
+    ),
+)
+
 QUESTIONS = [
     COUNT_PARAMETERS,
     WHAT_CHANGES,
@@ -1222,4 +1291,5 @@ QUESTIONS = [
     WHICH_NEEDS_MORE,
     DIFFERENCE,
     MY_DEVICE_CHECK,
+    HALF_FROZEN,
 ]
