@@ -56,20 +56,16 @@ def by_kind(*kinds: type) -> list[Question]:
 
 
 def each(question_list: list[Question], of) -> list:
-    """A parameter for each (question, item of the question), with a readable id."""
+    """A parameter for each (question, item of the question); an item goes by its name or its number."""
     return [
-        pytest.param(question, item, id=f"{question.name}-{name_of(item)}")
+        pytest.param(question, item, id=f"{question.name}-{name_of(item, number)}")
         for question in question_list
-        for item in of(question)
+        for number, item in enumerate(of(question))
     ]
 
 
-def name_of(item) -> str:
-    return (
-        item[0]
-        if isinstance(item, tuple) and isinstance(item[0], str)
-        else re.sub(r"\W+", "_", repr(item))[:40]
-    )
+def name_of(item, number: int) -> str:
+    return item[0] if isinstance(item, tuple) and isinstance(item[0], str) and len(item) == 2 else str(number)
 
 
 def answered(question: Question, answer) -> dict:
