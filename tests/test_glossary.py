@@ -155,19 +155,21 @@ def test_a_term_opens_rendered_at_its_entry_in_jupyterlab(lab, browser, lesson):
     """A name with capitals too, whose heading's own anchor would not be found."""
     address, _ = lab
     page = browser.new_page(viewport={"width": 1200, "height": 800})
-    page.goto(f"{address}/tree/{lesson}/{HERE.source_notebook(lesson).name}")
-    words = [(words, slug) for _, words, slug in glossary.uses(HERE, lesson)]
-    named = next((pair for pair in words if pair[1] != pair[0]), words[0])
-    for text, slug in {words[0], named}:
-        link = page.locator(f".jp-Notebook a[href*='#{slug}']", has_text=text).first
-        link.scroll_into_view_if_needed(timeout=60_000)
-        link.click()
+    page.set_default_timeout(60_000)
+    name = HERE.source_notebook(lesson).name
+    capitals = {entry.slug for entry in glossary.read(HERE)[1] if entry.term != entry.term.lower()}
+    used = [(words, slug) for _, words, slug in glossary.uses(HERE, lesson)]
+    for text, slug in (used[0], next(pair for pair in used if pair[1] in capitals)):
+        page.goto(f"{address}/lab/workspaces/{slug}/tree/{lesson}/{name}?reset")
+        page.wait_for_selector(
+            ".jp-NotebookPanel-toolbar .jp-Notebook-ExecutionIndicator[data-status='idle']"
+        )
+        page.locator(f".jp-Notebook a[href$='#{slug}']", has_text=text).first.click()
         entry = page.locator(f".jp-MarkdownViewer [data-jupyter-id='{slug}']").first
-        entry.wait_for(state="attached", timeout=30_000)
+        entry.wait_for(state="attached")
         page.wait_for_function(
             "slug => { const at = document.querySelector(`.jp-MarkdownViewer [data-jupyter-id='${slug}']`)"
             ".getBoundingClientRect().top; return at >= 0 && at < 800 }",
             arg=slug,
         )
-        page.locator(".lm-TabBar-tab", has_text=HERE.source_notebook(lesson).name).first.click()
     page.close()
