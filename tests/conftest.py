@@ -9,9 +9,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# the machines of CI are shared: a slow example says nothing about the code
+hypothesis.settings.register_profile("course", deadline=None)
+hypothesis.settings.load_profile("course")
 
 # no test may touch the progress file of the person who runs the tests
 os.environ["MEMORY_BUDGET_PROGRESS"] = os.devnull
