@@ -47,7 +47,7 @@ class LiveBars(widgets.VBox):
 
 
 def _layout() -> widgets.Layout:
-    return widgets.Layout(width="100%", max_width="620px")
+    return widgets.Layout(width="calc(100% - 8px)", max_width="620px")
 
 
 def slider(

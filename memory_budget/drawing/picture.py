@@ -23,6 +23,7 @@ class Picture:
     words: str
     table: Sequence[Sequence[str]] = field(default_factory=tuple)  # first row is the heading
     title: str = ""
+    caption: str = ""  # what stands below it, where the sentence that says everything is long
 
     def _repr_html_(self) -> str:
         return static_html(self)
@@ -80,7 +81,7 @@ def static_html(picture: Picture) -> str:
         if picture.table
         else ""
     )
-    return f"{style if shown else ''}{title}{shown}<p>{escape(picture.words)}</p>{numbers}"
+    return f"{style if shown else ''}{title}{shown}<p>{escape(picture.caption or picture.words)}</p>{numbers}"
 
 
 def message(words: str) -> Picture:

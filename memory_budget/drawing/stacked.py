@@ -145,17 +145,16 @@ def _line_labels(lines: Sequence[Line], axis: float, plot: float) -> list[tuple[
         x = LEFT + line.bytes / axis * plot
         half = text_width(line.label, 14) / 2 + 4
         middle = min(max(x, half), WIDTH - half)
-        row = next(
-            (
-                level
-                for level in (0, 1)
-                if all(
-                    level != other or middle + half <= left or middle - half >= right
-                    for left, right, other in taken
-                )
-            ),
-            -1,
-        )
+        free = [
+            level
+            for level in (0, 1)
+            if all(
+                level != other or middle + half <= left or middle - half >= right
+                for left, right, other in taken
+            )
+        ]
+        crowded = any(abs(x - there) < 14 for _, there, level in placed if level >= 0)
+        row = -1 if not free or (free[0] == 1 and crowded) else free[0]
         if row >= 0:
             taken.append((middle - half, middle + half, row))
         placed.append((line, x, row))

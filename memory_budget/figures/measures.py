@@ -60,9 +60,9 @@ def _line_names(groups: Mapping[float, list[str]], x: Scale, y: Scale, last: int
             height, end = next(heights), y.at(measure_bytes(name, last))
             if i == 0:
                 parts.append(curve([(x.end + 2, end), (x.end + 12, height), (x.end + 20, height)], width=1))
-                parts.append(text(x.end + 58, height + 5, number_text(each), anchor="end", bold=True))
-            parts.append(text(x.end + 66, height + 5, name, size=13))
-    return "".join(parts) + text(x.end + 24, min(spread(ends, 18)) - 14, "bytes a parameter", size=13)
+                parts.append(text(x.end + 68, height + 5, number_text(each), anchor="end", bold=True))
+            parts.append(text(x.end + 76, height + 5, name, size=13))
+    return "".join(parts) + text(x.end + 30, min(spread(ends, 18)) - 14, "bytes a parameter", size=13)
 
 
 def _measures_words(groups: Mapping[float, list[str]], whole: int, adapter: int) -> str:

@@ -30,7 +30,7 @@ class Stepper(LiveBars):
         self.optimizer = dropdown("Optimizer", names, optimizer)
         self.stage = widgets.IntSlider(
             description="Stage", min=1, max=8, value=1, style={"description_width": "130px"},
-            layout=widgets.Layout(width="100%", max_width="620px"),
+            layout=widgets.Layout(width="calc(100% - 8px)", max_width="620px"),
         )  # fmt: skip
         self.mode.observe(self._limit, names="value")
         super().__init__(self._draw, {"mode": self.mode, "optimizer": self.optimizer, "stage": self.stage})

@@ -162,7 +162,8 @@ def small_multiples(
     table = [["stage", "what happens", "held"]]
     table += [[f"{i + 1}. {s.name}", s.says, bytes_text(s.held_bytes)] for i, s in enumerate(stages)]
     drawing = svg("".join(parts) + names, height=height, label=said)
-    return Picture(svg=drawing, words=said, table=table, title=title)
+    caption = "Strong boxes are at work; filled edges and the bar are what is held in memory at that moment."
+    return Picture(svg=drawing, words=said, table=table, title=title, caption=caption)
 
 
 def _small(stage: Stage, i: int, tall: float, axis_bytes: int, only: Sequence[str]) -> str:
