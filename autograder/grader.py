@@ -280,7 +280,10 @@ class Grading:
         timeout_s = float(getattr(request, "timeout_s", 5.0))
         try:
             asked = {"do": "ask", "request": request.to_json()}
-            return self._request(asked, timeout_s), None
+            reply = self._request(asked, timeout_s)
+            if reply.get("timeout"):
+                self._note("time", request.name, f"a call did not end in {timeout_s:.0f} s")
+            return reply, None
         except Stopped as stopped:
             self._end_worker()
             return ({"timeout": True} if stopped.kind == "time" else {"died": True}), stopped

@@ -267,7 +267,11 @@ class Worker:
         command, more, path = self._how(given, shut_in)
         self.started = time.monotonic()
         pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
-        self.process = subprocess.Popen(command, bufsize=0, **pipes, **more)
+        try:
+            self.process = subprocess.Popen(command, bufsize=0, **pipes, **more)
+        finally:
+            for number in more.get("pass_fds", ()):
+                os.close(number)
         usage.workers += 1
         self._replies: queue.Queue[bytes] = queue.Queue(maxsize=64)
         self._said = Said(limits.file_bytes)
@@ -285,8 +289,11 @@ class Worker:
         if shut_in:
             view = sandbox_view()
             command = bwrap_command(given, self.limits, view, _tried()[0])
-            # bubblewrap itself is process 1 inside: what it was started with can be read there
-            return command, {"env": {"PATH": os.defpath}}, ["/library", *view.path]
+            # bubblewrap itself is process 1 inside, where its environment and arguments can be read
+            cut = command.index(view.python)
+            number = _readable("\0".join(command[1:cut]).encode() + b"\0")
+            command = [command[0], "--args", str(number), *command[cut:]]
+            return command, {"env": {"PATH": os.defpath}, "pass_fds": (number,)}, ["/library", *view.path]
         scratch = self._scratch.name
         path = [str(given.folder / "library"), *map(str, _import_folders())]
         environment = worker_environment(scratch, self.limits, os.defpath)
@@ -325,22 +332,35 @@ class Worker:
             self._measure(force=True)
         self.usage.cpu_s += self._cpu
         self.usage.wall_s += time.monotonic() - self.started
-        members = self._members()
-        self.process.kill()
-        if self._scratch is not None:
-            _kill_all(members, self.process.pid)
-        self.process.wait()
-        for pipe in (self.process.stdin,):
-            try:
+        self._kill()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            with suppress(OSError):
                 pipe.close()
-            except OSError:
-                pass
-        for thread in self._threads:
-            thread.join(5.0)
-        for pipe in (self.process.stdout, self.process.stderr):
-            pipe.close()
         if self._scratch is not None:
             self._scratch.cleanup()
+
+    def _kill(self) -> None:
+        """Kill the whole tree and see it gone; inside bubblewrap, process 1 takes all others with it."""
+        until = time.monotonic() + 10.0
+        members = self._members()
+        if self._scratch is not None and hasattr(os, "killpg"):
+            with suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        inside = members[1:]
+        for member in inside or members:
+            with suppress(psutil.Error):
+                member.kill()
+        try:  # bubblewrap ends by itself when its process 1 has, and takes its leave of the system's table
+            self.process.wait(2.0 if inside and self._scratch is None else 0.0)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.process.wait()
+        while left := [m for m in members if _runs(m)]:
+            if time.monotonic() > until:
+                raise RuntimeError(f"a worker's processes could not be ended: {[m.pid for m in left]}")
+            time.sleep(0.01)
+        for thread in self._threads:
+            thread.join(5.0)
 
     def _send(self, message: dict) -> None:
         body = json.dumps(message).encode() + b"\n"
@@ -420,6 +440,14 @@ class Worker:
             raise Stopped("memory", f"it used more than {self.limits.memory_bytes / 2**30:.1f} GiB of memory")
 
 
+def _readable(body: bytes) -> int:
+    """A file descriptor from which `body` can be read."""
+    number = os.memfd_create("arguments")
+    os.write(number, body)
+    os.lseek(number, 0, os.SEEK_SET)
+    return number
+
+
 class Said:
     """Text from a stream, kept up to a cap and read away beyond it."""
 
@@ -454,6 +482,13 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
 def tree(top: int) -> list[int]:
     """A process and all it started that still runs, as far as the system tells."""
     if not os.path.exists(f"/proc/{top}/task/{top}/children"):
@@ -482,17 +517,3 @@ def _peak_bytes(pid: int) -> int:
     except OSError:
         pass
     return 0
-
-
-def _kill_all(members: list[psutil.Process], group: int) -> None:
-    """Without a sandbox: end the worker's group and what was seen of its tree."""
-    if hasattr(os, "killpg"):
-        try:
-            os.killpg(group, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-    for member in members:
-        try:
-            member.kill()
-        except psutil.Error:
-            pass

@@ -237,14 +237,14 @@ class _Reader(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Store):
             self.local.add(node.id)
-        if node.id in _OPAQUE or node.id.startswith("__"):
+        if node.id in _OPAQUE:
             self.opaque = True
 
     def visit_arg(self, node: ast.arg) -> None:
         self.local.add(node.arg)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        if node.attr.startswith("__"):
+        if node.attr in _OPAQUE:
             self.opaque = True
         self._target(node)
 

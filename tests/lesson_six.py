@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import json
 import tempfile
@@ -31,16 +30,30 @@ def released_text() -> str:
 
 
 @functools.cache
+def questions_text() -> str:
+    """The released lesson without its demonstrations: its questions and imports, quick to run."""
+    notebook = nbformat.reads(released_text(), as_version=4)
+    notebook.cells = [
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "markdown" or cell.metadata.get("nbgrader") or "import check" in cell.source
+    ]
+    for cell in notebook.cells:
+        if "import check" in cell.source:
+            cell.source = "from autograder import check"
+    return nbformat.writes(notebook)
+
+
+@functools.cache
 def solutions() -> dict[str, str]:
     """The lesson's own solution of each question."""
     source = made.read(course().source_notebook(LESSON))
     return {made.question_name(c): answered_source(c.source) for c in source.cells if made.is_answer(c)}
 
 
-def submission(answers: dict[str, str]) -> nbformat.NotebookNode:
-    """The released lesson with the source of some answer cells replaced."""
-    notebook = nbformat.reads(released_text(), as_version=4)
-    notebook = copy.deepcopy(notebook)
+def submission(answers: dict[str, str], text: str | None = None) -> nbformat.NotebookNode:
+    """A lesson (by default its questions alone) with the source of some answer cells replaced."""
+    notebook = nbformat.reads(text or questions_text(), as_version=4)
     for cell in notebook.cells:
         name = made.question_name(cell)
         if made.is_answer(cell) and name in answers:
@@ -57,7 +70,7 @@ def job(notebook: nbformat.NotebookNode | bytes, *, student: str = "somebody", s
         student=student,
         lesson=LESSON,
         lesson_name=NAME,
-        lesson_text=released_text(),
+        lesson_text=more.pop("text", None) or questions_text(),
         notebook=body,
         seed=seed,
         limits=limits,
