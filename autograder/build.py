@@ -26,6 +26,9 @@ def main(lessons: list[str] | None = None, force: bool = False) -> int:
         count = sum(fault.stops for fault in stopped.faults)
         print(f"Stopped: {count} to mend; lessons/ and solutions/ are as they were.", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Stopped by hand; lessons/ and solutions/ are as they were.", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -69,6 +72,7 @@ def _make(here: Course, stale: list[str], chosen: list[str], whole: bool, say: C
     work.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work) as folder:
         staged, faults = Path(folder), lint_source_root(here) + glossary.faults(here, chosen)
+        faults += making.bank_faults(here)
         for lesson in stale:
             faults += making.make_lesson(here, lesson, staged, say)
         if any(fault.stops for fault in faults):

@@ -20,6 +20,13 @@ from autograder.stamps import files
 LESSON_FILES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".csv", ".json", ".txt")
 ABOUT_KEYS = {"lesson": str, "title": str, "minutes": int, "after": list, "gpu": str}
 NOTEBOOK_KEYS = {"kernelspec", "language_info", "memory_budget"}
+KNOWN_KEYS = {
+    "kernelspec": {"display_name", "language", "name"},
+    "language_info": {
+        *("name", "version", "mimetype", "file_extension"),
+        *("pygments_lexer", "nbconvert_exporter", "codemirror_mode"),
+    },
+}
 CODE_LINES = 8
 PROSE_WORDS = 90
 
@@ -91,6 +98,9 @@ def _about(notebook: NotebookNode, lesson: str) -> Found:
             yield "", f'memory_budget "{key}" must be a {kind.__name__}, not {about[key]!r}', True
     for key in sorted(set(about) - set(ABOUT_KEYS)):
         yield "", f'memory_budget "{key}" is not a key we know ({", ".join(ABOUT_KEYS)})', True
+    strange = [before for before in about.get("after", []) if not re.fullmatch(r"lesson-\d\d", str(before))]
+    if strange:
+        yield "", f'memory_budget "after" holds names such as lesson-04, not {strange[0]!r}', True
     if about.get("lesson", lesson) != lesson:
         yield "", f"says it is {about['lesson']!r} but lies in source/{lesson}", True
 
@@ -98,6 +108,9 @@ def _about(notebook: NotebookNode, lesson: str) -> Found:
 def _metadata(notebook: NotebookNode) -> Found:
     for key in sorted(set(notebook.metadata) - NOTEBOOK_KEYS):
         yield "", f"metadata {key!r} would be handed out; remove it (python -m autograder.lint --tidy)", True
+    for key, known in KNOWN_KEYS.items():
+        for other in sorted(set(notebook.metadata.get(key, {})) - known):
+            yield "", f"{key} holds {other!r}, which would be handed out; remove it", True
     if notebook.metadata.get("kernelspec", {}).get("name") != "python3":
         yield "", 'the kernel must be "python3"', True
     for cell_id, count in Counter(cell.get("id") for cell in notebook.cells).items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import random
 import shutil
@@ -55,6 +56,20 @@ def source_faults(here: Course, lesson: str) -> list[Fault]:
     except ValueError as error:
         return faults or [Fault(where=f"source/{lesson}", says=str(error))]
     return faults + lint(notebook, f"source/{lesson}/{path.name}", lesson, bank)
+
+
+def bank_faults(here: Course) -> list[Fault]:
+    """Question names that two lessons use: check("NAME") looks a name up in the whole course."""
+    lessons: dict[str, list[str]] = {}
+    for lesson in here.lesson_ids():
+        with contextlib.suppress(ValueError):  # said already, with the lesson's own faults
+            for name in load_bank(here, lesson):
+                lessons.setdefault(name, []).append(lesson)
+    return [
+        Fault(where="autograder/questions", says=f"question {name} is in {' and '.join(those)}")
+        for name, those in lessons.items()
+        if len(those) > 1
+    ]
 
 
 def load_bank(here: Course, lesson: str) -> dict:

@@ -116,9 +116,12 @@ def _replies(client: NotebookClient, requests: list[dict]) -> list[dict]:
     source = (
         "def _memory_budget_replies():\n"
         "    import json\n"
-        "    from autograder import wire\n"
-        f"    requests = json.loads({json.dumps(requests)!r})\n"
-        "    replies = [wire.reply_to(request, globals()) for request in requests]\n"
+        "    from autograder import stopwatch, wire\n"
+        "    replies = []\n"
+        f"    for request in json.loads({json.dumps(requests)!r}):\n"
+        "        ask = lambda: wire.reply_to(request, globals())\n"
+        "        finished, reply = stopwatch.run(ask, request.get('timeout_s', 5.0))\n"
+        "        replies.append(reply if finished else {'timeout': True})\n"
         f"    print({_ASKED!r} + json.dumps(replies))\n"
         "_memory_budget_replies()\n"
         "del _memory_budget_replies"
@@ -127,6 +130,8 @@ def _replies(client: NotebookClient, requests: list[dict]) -> list[dict]:
     client.nb.cells.append(cell)
     try:
         client.execute_cell(cell, len(client.nb.cells) - 1, store_history=False)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError):
+        return [{"died": True} for _ in requests]
     finally:
         client.nb.cells.pop()
     printed = "".join(output.get("text", "") for output in cell.outputs)

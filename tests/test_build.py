@@ -125,6 +125,7 @@ def test_a_lesson_whose_source_is_gone_leaves_both_folders(built, tmp_path):
     assert not (copy.solutions / "lesson-03").exists()
 
 
+@pytest.mark.slow
 def test_nbgraders_own_command_with_our_settings_makes_the_same_lesson(built, tmp_path):
     """nbgrader_config.py at the root says the same as the build does."""
     copy = tmp_path / "a copy"
@@ -203,6 +204,19 @@ def test_a_lesson_that_answers_itself_stops(here):
 def test_a_stub_that_is_partly_right_stops(here):
     edit(here, "weights-gb-answer", lambda c: c.update(source=c.source.replace("None", "28")))
     assert any("weights_gb is not yet before anyone answered it" in line for line in faults_of(here))
+
+
+def test_a_solution_that_never_returns_is_stopped_and_told(here):
+    forever = "while True:\n        pass\n    return"
+    edit(here, "training-gb-answer", lambda c: c.update(source=c.source.replace("return", forever)))
+    assert any(
+        "training_gb does not earn full marks (not yet: It did not finish" in f for f in faults_of(here)
+    )
+
+
+def test_a_cell_that_ends_python_is_told(here):
+    edit(here, "sum", lambda c: c.update(source="import os\n\nos._exit(3)"))
+    assert any("cell sum: the solution ends the Python it runs in" in line for line in faults_of(here))
 
 
 def test_a_later_cell_that_needs_an_answer_stops(here):
