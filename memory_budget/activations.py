@@ -144,9 +144,10 @@ class _Matrix:
         made = tape.linear(value, self.weight, self.bias, self.outputs)
         if self.down is None or self.up is None:
             return made
-        low = tape.linear(tape.cast(value, self.down.width), self.down, None, self.rank)
-        high = tape.linear(tape.pointwise(low, saves_input=False), self.up, None, self.outputs)
-        return tape.cast(tape.add(made, high), made.width)
+        low = tape.pointwise(
+            tape.linear(tape.cast(value, self.down.width), self.down, None, self.rank), saves_input=False
+        )
+        return tape.cast(tape.add(made, tape.linear(low, self.up, None, self.outputs)), made.width)
 
 
 class _Model:
@@ -214,6 +215,7 @@ class _Model:
         if shape.context:
             places = tape.new(LENGTH, ID_BYTES)  # alive until forward returns
             hidden = self.add_positions(hidden, places)
+        embedded = hidden  # alive until all layers have run: their caller's name for what goes in
         for index in range(self.layers_run):
             tape.zone(index)
             run_layer = partial(layer, self.layer_parameters(index))
@@ -221,7 +223,7 @@ class _Model:
                 hidden = tape.checkpoint(run_layer, hidden, *extra)
             else:
                 hidden = run_layer(hidden, *extra)
-        extra = ()
+        del embedded, extra
         tape.zone("head")
         head = table if shape.tied else self.parameter(shape.vocabulary * shape.hidden)
         logits = tape.linear(final_norm(hidden), head, None, shape.vocabulary)
@@ -265,44 +267,42 @@ class _Model:
         norms = 2 if s.norm == "rmsnorm" else 4
         return made | {number: self.parameter(s.hidden, layer) for number in range(norms)}
 
+    # what a function's names refer to stays until it returns, in the model and here: keep them alike
+
     def gpt2_layer(self, p: dict, hidden: Value) -> Value:
         tape, rows = self.tape, TOKENS
-        normed = tape.layer_norm(hidden, p[0], p[1], rows)
-        joined = p["attn.c_attn"].apply(tape, normed)
-        heads = tape.split(joined, [joined.elements // 3] * 3)
-        del normed, joined
-        mixed = self.attend(*heads)
-        del heads
-        hidden = tape.add(hidden, p["attn.c_proj"].apply(tape, mixed))
-        del mixed
-        wide = self.gpt2_wide(p, hidden)
-        return tape.add(hidden, p["mlp.c_proj"].apply(tape, wide))
+        hidden = tape.add(hidden, self.gpt2_attention(p, tape.layer_norm(hidden, p[0], p[1], rows)))
+        return tape.add(hidden, self.gpt2_mlp(p, tape.layer_norm(hidden, p[2], p[3], rows)))
 
-    def gpt2_wide(self, p: dict, hidden: Value) -> Value:
-        tape = self.tape
-        normed = tape.layer_norm(hidden, p[2], p[3], TOKENS)
-        return tape.pointwise(p["mlp.c_fc"].apply(tape, normed))
+    def gpt2_attention(self, p: dict, normed: Value) -> Value:
+        joined = p["attn.c_attn"].apply(self.tape, normed)
+        heads = self.tape.split(joined, [joined.elements // 3] * 3)
+        del joined
+        return p["attn.c_proj"].apply(self.tape, self.attend(*heads))
+
+    def gpt2_mlp(self, p: dict, normed: Value) -> Value:
+        return p["mlp.c_proj"].apply(self.tape, self.tape.pointwise(p["mlp.c_fc"].apply(self.tape, normed)))
 
     def llama_layer(self, p: dict, hidden: Value, cosines: Value, sines: Value) -> Value:
-        tape = self.tape
-        mixed = self.llama_mixed(p, hidden, cosines, sines)
-        hidden = tape.add(hidden, p["self_attn.o_proj"].apply(tape, mixed))
+        mixed = self.llama_attention(p, self.rms_norm(p[0], hidden), cosines, sines)
+        hidden = self.tape.add(hidden, mixed)
         del mixed
-        normed = self.rms_norm(p[1], hidden)
-        gate = tape.pointwise(p["mlp.gate_proj"].apply(tape, normed))
-        wide = tape.multiply(gate, p["mlp.up_proj"].apply(tape, normed))
-        del gate
-        narrow = p["mlp.down_proj"].apply(tape, wide)
-        del normed, wide
-        return tape.add(hidden, narrow)
+        return self.tape.add(hidden, self.llama_mlp(p, self.rms_norm(p[1], hidden)))
 
-    def llama_mixed(self, p: dict, hidden: Value, cosines: Value, sines: Value) -> Value:
+    def llama_attention(self, p: dict, normed: Value, cosines: Value, sines: Value) -> Value:
+        query, key, value = (p[f"self_attn.{name}_proj"].apply(self.tape, normed) for name in "qkv")
+        query, key = self.rotate(query, cosines, sines), self.rotate(key, cosines, sines)
+        return p["self_attn.o_proj"].apply(self.tape, self.attend(query, key, value))
+
+    def llama_mlp(self, p: dict, normed: Value) -> Value:
         tape = self.tape
-        normed = self.rms_norm(p[0], hidden)
-        query, key, value = (p[f"self_attn.{n}_proj"].apply(tape, normed) for n in "qkv")
-        turned = self.rotate(query, cosines, sines), self.rotate(key, cosines, sines)
-        del query, key
-        return self.attend(*turned, value)
+        gate = p["mlp.gate_proj"].apply(tape, normed)
+        if self.shape.gated:
+            wide = tape.multiply(tape.pointwise(gate), p["mlp.up_proj"].apply(tape, normed))
+        else:
+            wide = tape.pointwise(gate)
+        del gate
+        return p["mlp.down_proj"].apply(tape, wide)
 
     # parts
 

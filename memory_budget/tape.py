@@ -473,11 +473,10 @@ class Tape:
         shares = self.softmax(logits)
         elements, width = shares.elements, shares.width
         node = self.node((shares,), lambda _: (self.new(elements, width),))
-        weight = self.new(1, width)
         if node:
             self.save(node, shares.storage)
-            self.save(node, weight)
-        return Value(self.new(1, width), 1, width, node)
+        # the loss and the sum of the targets' weights, both one number, live as long as the loss
+        return Value(self.new(2, width), 1, width, node)
 
 
 def _dependencies(root: Node) -> dict[Node, int]:

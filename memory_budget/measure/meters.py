@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from memory_budget.budget import Budget
 from memory_budget.measure.devices import Device
 from memory_budget.measure.measurement import Measurement, total
 from memory_budget.measure.tracker import (
@@ -33,12 +35,14 @@ class Meter(ABC):
         self.device = device
         self.records: list[Record] = []
 
-    def begin(self) -> None:
+    def begin(self) -> None:  # noqa: B027 - a meter that counts has nothing to note
         """Note what the device holds before the model is put there."""
 
     @abstractmethod
-    def watching(self, model: nn.Module, optimizer: torch.optim.Optimizer, data: Any) -> Any:
-        """Watch as long as the context is open."""
+    def watching(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, data: Any
+    ) -> AbstractContextManager[Any]:
+        """Watch as long as the context is open; give the batch back."""
 
     @abstractmethod
     def phase(self, step: int, name: str) -> None:
@@ -48,7 +52,7 @@ class Meter(ABC):
         """What the allocator took from the device, where it says."""
         return None
 
-    def measurement(self) -> Measurement:
+    def measurement(self, predicted: Budget | None = None) -> Measurement:
         """Sum up what was seen."""
         return Measurement(
             device=self.device.name,
@@ -56,6 +60,7 @@ class Meter(ABC):
             moments=moments_of(self.records),
             timeline=timeline_of(self.records),
             notes=self.notes,
+            predicted=predicted,
             reserved_bytes=self.reserved_bytes(),
             first_step_peak_bytes=max(total(r.held) for r in self.records if r.step < 2),
         )
@@ -67,12 +72,13 @@ class CountingMeter(Meter):
     tracker: StepTracker
 
     @contextmanager
-    def watching(self, model: nn.Module, optimizer: torch.optim.Optimizer, data: Any) -> Iterator[None]:
+    def watching(self, model: nn.Module, optimizer: torch.optim.Optimizer, data: Any) -> Iterator[Any]:
         self.tracker = StepTracker(model, optimizer)
         self.tracker.record("")
         self.tracker.track_external(*(leaf for leaf in tree_leaves(data) if isinstance(leaf, Tensor)))
+        gc.collect()
         with self.tracker:
-            yield
+            yield data
         self.records = self.tracker.records
 
     def phase(self, step: int, name: str) -> None:
@@ -101,7 +107,7 @@ class AllocatorMeter(Meter):
         self._reset_peak()
 
     @contextmanager
-    def watching(self, model: nn.Module, optimizer: torch.optim.Optimizer, data: Any) -> Iterator[None]:
+    def watching(self, model: nn.Module, optimizer: torch.optim.Optimizer, data: Any) -> Iterator[Any]:
         self.model, self.optimizer = model, optimizer
         self.data_bytes = storage_bytes(x for x in tree_leaves(data) if isinstance(x, Tensor))
         self.records.append(Record(0, "loading", "", self._held(self._allocated() - self.data_bytes)))
@@ -111,7 +117,7 @@ class AllocatorMeter(Meter):
             p.register_post_accumulate_grad_hook(lambda _, name=name: self._sample(name)) for name, p in names
         ]
         try:
-            yield
+            yield data
         finally:
             for handle in handles:
                 handle.remove()
@@ -171,7 +177,9 @@ def close_phase(records: list[Record], held: TensorBytes) -> None:
 
 
 def moments_of(records: list[Record]) -> dict[str, TensorBytes]:
-    """Pick the six moments out of all records: those of the second step, and the loaded model."""
+    """Pick the six moments out of all records: those of the second step, and the loaded model.
+
+    The end of forward is the most that forward holds: its very end, when the logits are still there."""
     second = [record for record in records if record.step == 2]
     ends = {r.phase: r.held for r in second if r.label == "end"}
     most = {

@@ -93,7 +93,7 @@ def make_optimizer(
         raise ValueError("no parameter is trainable: unfreeze some or add an adapter")
     if implementation not in (None, *IMPLEMENTATIONS):
         raise ValueError(f"implementation is {implementation!r}: allowed are {', '.join(IMPLEMENTATIONS)}")
-    if recipe in ("mixed", "no-master"):
+    if recipe in ("mixed", "no-master") and any(p.element_size() == 2 for p in parameters):
         if name != "adamw":
             raise ValueError(f"recipe {recipe!r} is measured with adamw only, not {name!r}")
         return MasterAdamW(parameters, lr=lr, master=recipe == "mixed")

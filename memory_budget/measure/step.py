@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from memory_budget.measure.devices import Device, device
+from memory_budget.measure.adapters import LowRank
+from memory_budget.measure.devices import Device
+from memory_budget.measure.devices import device as find_device
 from memory_budget.measure.measurement import Measurement
 from memory_budget.measure.meters import Meter, meter_for
 from memory_budget.measure.optimizers import make_optimizer
+from memory_budget.measure.prediction import predicted_budget
 from memory_budget.measure.small_gpt import small_gpt
 
 RECIPES = ("fp32", "mixed", "autocast", "autocast-accumulate", "no-master", "pure-bf16")
 HALF_WEIGHTS = ("mixed", "no-master", "pure-bf16")
+SMALLER = "take a smaller batch, a shorter sequence or a smaller model"
 
 Batch = Mapping[str, Tensor] | Sequence[Tensor] | Tensor
 LossFunction = Callable[[nn.Module, Any], Tensor]
@@ -27,7 +30,7 @@ def example_batch(vocabulary: int, batch: int, sequence: int, seed: int = 0) -> 
     """Draw token ids and the ids that follow them: two int64 tensors of shape (batch, sequence)."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(vocabulary, (batch, sequence + 1), generator=generator)
-    return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+    return ids[:, :-1].clone(), ids[:, 1:].clone()
 
 
 def loss_of(model: nn.Module, data: Any) -> Tensor:
@@ -70,27 +73,74 @@ def training_step(
     micro_batches: int | None = None,
     set_to_none: bool = True,
     loss: LossFunction = loss_of,
+    adapter_precision: str = "fp32",
 ) -> Measurement:
     """Run two training steps of any module and measure them; the second is the one told by moment.
 
     `model` None is the course's small GPT. `batch` is a number of sequences of `sequence` tokens for a model
     that knows its `shape` (SmallGPT, SmallLlama), else a tensor, tuple or dict of tensors for `model`;
     `loss(model, batch)` gives the scalar to differentiate. The model is trained in place (and cast in place
-    for a 16-bit recipe). Raises ValueError for what is not offered, RuntimeError when memory runs out.
+    for a 16-bit recipe; adapters stay fp32, as PEFT keeps them, unless `adapter_precision` is "recipe").
+    Raises ValueError for what is not offered, RuntimeError when memory runs out.
     """
     check_recipe(recipe)
     model = small_gpt() if model is None else model
     place = choose(device)
-    data = batch_for(model, batch, sequence)
     count = (2 if recipe == "autocast-accumulate" else 1) if micro_batches is None else micro_batches
+    if count < 1:
+        raise ValueError(f"micro_batches is {count}: allowed are 1 and more")
+    data = batch_for(model, batch, sequence)
+    meter = meter_for(place)
     try:
-        return _measured(model, optimizer, data, place, recipe, implementation, count, set_to_none, loss)
-    except (torch.OutOfMemoryError, RuntimeError) as error:
+        meter.begin()
+        model.to(place.torch_device)
+        narrow(model, recipe, adapter_precision)
+        stepper = _optimizer(optimizer, model, recipe, implementation)
+        with one_thread(), meter.watching(model, stepper, move(data, place.torch_device)) as data:
+            for step in (1, 2):
+                _one_step(model, stepper, data, place, recipe, count, set_to_none, loss, meter, step)
+    except RuntimeError as error:  # torch.OutOfMemoryError is one
         if "out of memory" not in str(error).lower():
             raise
-        raise RuntimeError(
-            f"{place.name} ran out of memory: take a smaller batch, sequence or model"
-        ) from None
+        raise RuntimeError(f"{place.name} ran out of memory: {SMALLER}") from None
+    predicted = None
+    if isinstance(optimizer, str):
+        predicted = predicted_budget(
+            model,
+            optimizer=optimizer,
+            batch=batch if isinstance(batch, int) else 0,
+            sequence=sequence,
+            recipe=recipe,
+            implementation=implementation,
+            micro_batches=count,
+            set_to_none=set_to_none,
+            device=place.kind,
+        )
+    return meter.measurement(predicted)
+
+
+def narrow(model: nn.Module, recipe: str, adapter_precision: str = "fp32") -> None:
+    """Cast a model in place to the recipe's width; adapters only where they follow the recipe."""
+    if adapter_precision not in ("fp32", "recipe"):
+        raise ValueError(f"adapter_precision is {adapter_precision!r}: allowed are fp32, recipe")
+    if recipe not in HALF_WEIGHTS:
+        return
+    wide = [m for m in model.modules() if isinstance(m, LowRank)] if adapter_precision == "fp32" else []
+    model.to(torch.bfloat16)
+    for adapter in wide:
+        adapter.down.float()
+        adapter.up.float()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread, so that sums are added in the same order each time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def check_recipe(recipe: str) -> None:
@@ -101,7 +151,7 @@ def check_recipe(recipe: str) -> None:
 
 def choose(wanted: str | Device | None) -> Device:
     """Take a device that was given, or find the one asked for by kind."""
-    return wanted if isinstance(wanted, Device) else device(wanted)
+    return wanted if isinstance(wanted, Device) else find_device(wanted)
 
 
 def batch_for(model: nn.Module, batch: int | Batch, sequence: int) -> Batch:
@@ -115,21 +165,6 @@ def batch_for(model: nn.Module, batch: int | Batch, sequence: int) -> Batch:
         limit = f"1 to {shape.context}" if shape.context else "1 or more"
         raise ValueError(f"batch is {batch}, sequence {sequence}: batch is 1 or more, sequence {limit}")
     return example_batch(shape.vocabulary, batch, sequence)
-
-
-def _measured(model, optimizer, data, place, recipe, implementation, count, set_to_none, loss) -> Measurement:
-    meter = meter_for(place)
-    meter.begin()
-    model.to(place.torch_device)
-    if recipe in HALF_WEIGHTS:
-        model.to(torch.bfloat16)
-    stepper = _optimizer(optimizer, model, recipe, implementation)
-    data = move(data, place.torch_device)
-    gc.collect()
-    with meter.watching(model, stepper, data):
-        for step in (1, 2):
-            _one_step(model, stepper, data, place, recipe, count, set_to_none, loss, meter, step)
-    return meter.measurement()
 
 
 def _optimizer(optimizer, model, recipe, implementation) -> torch.optim.Optimizer:
