@@ -46,7 +46,7 @@ def test_every_piece_is_as_long_as_its_bytes_on_one_axis(rows):
     drawn = pieces(drawing)
     assert [(key, size) for key, size, _ in drawn] == expected
     plot = 450
-    assert all(abs(width - size / axis * plot) < 0.06 for _, size, width in drawn)
+    assert all(0 <= size / axis * plot - width + 0.06 < 1.13 for _, size, width in drawn)
 
 
 @given(sizes)
@@ -61,7 +61,7 @@ def test_the_total_stands_at_the_right_end_of_its_bar():
     drawing = stacked_bars([Row(name="t", pieces={"weights": 14 * GB})], axis_bytes=20 * GB, label="x")
     total = next(e for e in parsed(drawing).iter(f"{SVG}text") if e.text == "14 GB" and e.get("font-weight"))
     _, _, width = pieces(drawing)[0]
-    assert float(total.get("x")) == pytest.approx(104 + width + 6, abs=0.2)
+    assert float(total.get("x")) == pytest.approx(104 + width + 1 + 6, abs=0.2)
 
 
 def test_what_does_not_fit_is_drawn_past_the_device_line():

@@ -151,7 +151,7 @@ def peak(batch: int, step: str, checkpointing: str, model: str = "gpt2", sequenc
     )
     svg = stacked_bars(
         rows,
-        axis_bytes=axis_top(here.peak_bytes, MEMORY_LADDER),
+        axis_bytes=axis_top(here.peak_bytes, (1, 1.5, 2, 3, 5, 7, 10)),
         label=words,
         bar=28,
         legend=tuple(key for key in CLASS_KEYS if key not in ("frozen_weights", "master_copy")),

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+# An image cannot read the page's variables, only its colour scheme, and a page that hides the scheme from it
+# (an untrusted notebook in a dark JupyterLab) would show dark ink on a dark page: so the image has paper of
+# its own, in the colour that the page has wherever the scheme is known.
 _ALONE = (
-    "<style>svg{color:#212121}.halo{stroke:#fff}"
-    "@media(prefers-color-scheme:dark){svg{color:#eee}.halo{stroke:#111}}</style>"
+    "<style>svg{color:#212121}.halo{stroke:#fff}.paper{fill:#fff}@media(prefers-color-scheme:dark)"
+    "{svg{color:#eee}.halo{stroke:#111}.paper{fill:#111}}</style>"
+    '<rect class="paper" width="100%" height="100%"/>'
 )
 
 

@@ -11,6 +11,7 @@ from memory_budget.units import bytes_text
 LEFT = 104  # room for the rows' names
 RIGHT = 86  # room for the totals
 BAR = 40
+GAP = 1  # between pieces, so that two of the same brightness are still two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +21,6 @@ class Row:
     name: str
     pieces: Mapping[str, float]
     total: str | None = None
-    faint: tuple[str, ...] = ()  # classes drawn only as an outline: not alive at this moment
     accents: tuple[str, ...] = ()  # classes with a strong edge: the ones to look at
 
 
@@ -86,11 +86,11 @@ def _row(row: Row, y: float, bar: float, axis: float, plot: float) -> tuple[str,
         width = min(amount / axis * plot, end - x)
         shapes.append(
             f'<g data-class="{key}" data-bytes="{number(amount)}">'
-            + swatch(key, x, y, width, bar, outline=key in row.faint)
+            + swatch(key, x, y, width - GAP if width > 4 else width, bar)
             + (_edge(x, y, width, bar) if key in row.accents else "")
             + "</g>"
         )
-        words.append("" if key in row.faint else _piece_words(key, amount, x, y, width, bar))
+        words.append(_piece_words(key, amount, x, y, width, bar))
         x += width
     total = sum(row.pieces.values())
     words.append(_total(row.total or bytes_text(total), x, y + bar / 2, past=total > axis * 1.0001))
