@@ -107,20 +107,9 @@ def _grade(here: Course, places: Places, lesson: Lesson, text: str, options: Opt
         handed_in = [s for s in handed_in if inbox.person(s.student) in wanted]
     if not handed_in:
         raise Refused(f"no submissions of {lesson.id} in {places.submitted}")
-    questions = question_file(here, lesson.id)
     store = Store(places.results / lesson.id)
     run = store.begin(options.seed)
-    job = Job(
-        student="",
-        lesson=lesson.id,
-        lesson_name=lesson.name,
-        lesson_text=text,
-        notebook=b"",
-        seed=run["seed"],
-        questions=questions,
-        limits=options.limits,
-        shut_in=options.shut_in,
-    )
+    job = base_job(here, lesson, text, options, run["seed"])
     if options.share:
         job = replace(job, reference=reference(store, job, options, say))
     failed = _grade_all(places, book, lesson, store, job, handed_in, options, say)
@@ -128,6 +117,21 @@ def _grade(here: Course, places: Places, lesson: Lesson, text: str, options: Opt
     store.end(run)
     _say_what_came_of_it(places, lesson, store, handed_in, say)
     return 1 if failed else 0
+
+
+def base_job(here: Course, lesson: Lesson, text: str, options: Options, seed: int) -> Job:
+    """What the jobs of all students have in common."""
+    return Job(
+        student="",
+        lesson=lesson.id,
+        lesson_name=lesson.name,
+        lesson_text=text,
+        notebook=b"",
+        seed=seed,
+        questions=question_file(here, lesson.id),
+        limits=options.limits,
+        shut_in=options.shut_in,
+    )
 
 
 def _grade_all(
@@ -445,6 +449,7 @@ class Store:
             k: result.get(k)
             for k in ("student", "seed", "shut_in", "unreadable", "incidents", "usage", "seconds")
         }
+        kept["scores"] = {name: judged["score"] for name, judged in result.get("verdicts", {}).items()}
         self._write(f"{self._person(student)}.note.json", {**kept, "notes": [*notes, *result["notes"]]})
 
     def noted(self, student: str) -> dict | None:

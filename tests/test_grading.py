@@ -1,0 +1,211 @@
+"""Three learners from what they handed in to grades.csv, the gradebook and the page they may see."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import grading_course as tiny
+import pytest
+from grading_course import LESSON, hand_in, perfect
+
+from autograder import export, feedback, replay, sandbox
+from autograder import grade as grading
+from autograder.__main__ import main
+from autograder.gradebook import Book
+
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.skipif(bool(sandbox.why_no_sandbox()), reason=sandbox.why_no_sandbox() or ""),
+]
+SLIPS = {
+    "tiny_weights_gb": "tiny_weights_gb = 28",
+    "tiny_choice": 'tiny_choice = "b"',
+    "tiny_double": "def tiny_double(n):\n    return n * n",
+    "tiny_total_gb": "tiny_total_gb = 6",
+    "tiny_why": 'tiny_why = "No idea <script>alert(1)</script>"',
+}
+
+
+def run(here, **options) -> list[str]:
+    """Grade the tiny lesson; what was said."""
+    said: list[str] = []
+    code = grading.grade(here, LESSON, grading.Options(**{"jobs": 2, "quiet": True, **options}), said.append)
+    assert code == 0, said
+    return said
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    here = tiny.make_course(tmp_path_factory.mktemp("graded") / "a course")
+    hand_in(here, "perfect", perfect(here))
+    hand_in(here, "blank", tiny.lesson_notebook(here))
+    hand_in(here, "slips", tiny.answered(here, SLIPS))
+    run(here, seed=7)
+    feedback.feedback(here, LESSON, say=lambda text: None)
+    return here
+
+
+def page(here, student: str) -> str:
+    path = here.root / "autograder" / "feedback" / student / LESSON / "tiny-lesson.html"
+    return path.read_text(encoding="utf-8")
+
+
+def test_grades_csv_has_one_row_a_student(here):
+    text = (here.root / "autograder" / "grades.csv").read_text(encoding="utf-8")
+    assert text.splitlines()[0] == "student,lesson,score,max_score,needs_manual_grade,note"
+    rows = tiny.grades(here)
+    assert {name: (row["score"], row["max_score"]) for name, row in rows.items()} == {
+        "perfect": ("6", "8"),
+        "blank": ("0", "8"),
+        "slips": ("1", "8"),
+    }
+    assert {name: row["needs_manual_grade"] for name, row in rows.items()} == {
+        "perfect": "True",
+        "blank": "False",
+        "slips": "True",
+    }
+
+
+def test_the_gradebook_holds_each_questions_score(here):
+    with Book(here, here.root / "x").open() as book:
+        notebook = book.find_submission_notebook("tiny-lesson", LESSON, "slips")
+        scores = {grade.name: grade.auto_score for grade in notebook.grades}
+    assert scores == {
+        "tiny_weights_gb": 0.0,
+        "tiny_choice": 1.0,
+        "tiny_double": 0.0,
+        "tiny_total_gb": 0.0,
+        "tiny_why": None,
+    }
+
+
+def test_feedback_shows_the_learners_work_and_the_cards_words(here):
+    shown = page(here, "slips")
+    assert "That grows too fast. Is it twice or itself?" in shown
+    assert "How many bytes has a value in 16 bits?" in shown
+    assert "you said 28" in shown
+    assert "Not yet" in shown
+
+
+def test_feedback_never_says_what_would_have_been_right(here):
+    for student in ("slips", "blank"):
+        text = re.sub(r"<style.*?</style>", "", page(here, student), flags=re.S)
+        assert "2 * n" not in text
+        assert not re.search(r"\b48\b", re.sub(r"data:[^\"]*|&#\d+;", "", text))
+        assert "### BEGIN" not in text
+        assert "mark_scheme" not in text
+
+
+def test_feedback_names_no_path_of_this_machine_and_runs_no_script_of_theirs(here):
+    shown = page(here, "slips")
+    assert str(here.root) not in shown
+    assert "<script>alert" not in shown
+    assert "script-src 'sha256-" in shown
+
+
+def test_cells_untouched_by_the_learner_show_what_they_show_for_everyone(here):
+    for student in ("perfect", "blank"):
+        demo = next(c for c in tiny.graded_notebook(here, student).cells if c.id == "demo")
+        assert demo.outputs[0]["data"]["text/plain"] == "[0.0, 1.0, 1.4142135623730951]"
+
+
+def test_grading_again_changes_nothing(here):
+    before = (here.root / "autograder" / "grades.csv").read_bytes()
+    run(here, seed=7)
+    assert (here.root / "autograder" / "grades.csv").read_bytes() == before
+
+
+def test_running_every_cell_gives_the_same_notebook(here):
+    shared = {s: tiny.graded_notebook(here, s) for s in ("perfect", "slips", "blank")}
+    run(here, seed=7, share=False)
+    for student, notebook in shared.items():
+        again = tiny.graded_notebook(here, student)
+        assert [c.get("outputs") for c in again.cells] == [c.get("outputs") for c in notebook.cells]
+
+
+def test_one_worker_and_many_give_the_same_bytes(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    for number in range(4):
+        hand_in(here, f"s{number}", perfect(here, **(SLIPS if number % 2 else {})))
+    kept = []
+    for jobs in (1, 3):
+        run(here, seed=5, jobs=jobs)
+        notebooks = [tiny.graded_notebook(here, f"s{n}") for n in range(4)]
+        kept.append(((here.root / "autograder" / "grades.csv").read_bytes(), json.dumps(notebooks)))
+        for path in (here.root / "autograder" / "results" / LESSON).glob("*.json"):
+            path.unlink()
+    assert kept[0] == kept[1]
+
+
+def test_a_replay_shows_the_same_inputs_and_verdicts(here):
+    said: list[str] = []
+    assert replay.replay(here, "slips", LESSON, 7, say=said.append) == 0
+    text = "\n".join(said)
+    assert "tiny_double(3)" in text
+    assert "seed 7" in text
+    assert "same verdicts" in text
+
+
+def test_exports_are_what_canvas_and_moodle_import(here, tmp_path):
+    roster = tmp_path / "roster.csv"
+    roster.write_text(
+        "Student,ID,SIS User ID,SIS Login ID,Section\nPoints Possible,,,,\n"
+        "Perfect Person,101,P1,perfect,A\nBlank Person,102,P2,blank,A\nAbsent,103,P3,absent,A\n"
+    )
+    to = tmp_path / "canvas.csv"
+    assert export.export(here, "canvas", str(to), str(roster), say=lambda text: None) == 0
+    lines = to.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "Student,ID,SIS User ID,SIS Login ID,Section,A tiny lesson (lesson-90)"
+    assert "Perfect Person,101,P1,perfect,A,6" in lines
+    assert "Absent,103,P3,absent,A," in lines
+    to = tmp_path / "moodle.csv"
+    assert export.export(here, "moodle", str(to), None, say=lambda text: None) == 0
+    lines = to.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "username,A tiny lesson (lesson-90),Feedback comments"
+    assert any(line.startswith("perfect,6,") for line in lines)
+
+
+def test_what_cannot_start_is_one_line_and_an_honest_exit_code(here, monkeypatch, capsys):
+    monkeypatch.setenv("MEMORY_BUDGET_COURSE", str(here.root))
+    assert main(["grade", "lesson-77"]) == 1
+    assert "run `make build`" in capsys.readouterr().err
+    monkeypatch.setattr(sandbox, "why_no_sandbox", lambda: "bubblewrap is not installed")
+    assert main(["grade", LESSON]) == 1
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    assert "SANDBOX=off" in said.err
+    assert main(["grade", LESSON, "--scheduler", "tcp://127.0.0.1:1"]) in (0, 1)
+
+
+def test_without_a_sandbox_every_report_says_so(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    hand_in(here, "perfect", perfect(here))
+    said = run(here, shut_in=False)
+    row = tiny.grades(here)["perfect"]
+    assert row["score"] == "6"
+    assert "sandbox was off" in row["note"]
+    assert "OFF" in said[-2]
+    assert "sandbox was OFF" in (here.root / "autograder" / f"report-{LESSON}.md").read_text()
+
+
+def test_a_corrected_question_grades_everyone_again(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    hand_in(here, "early", perfect(here, tiny_total_gb="tiny_total_gb = 54"))
+    run(here)
+    assert tiny.grades(here)["early"]["score"] == "4"
+    bank = here.questions / "lesson_90.py"
+    bank.write_text(bank.read_text().replace("right=48", "right=54"))
+    from autograder import grader
+
+    grader.question_bank.cache_clear()
+    run(here)
+    assert tiny.grades(here)["early"]["score"] == "6"
+
+
+def test_a_broken_question_bank_is_one_line(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    hand_in(here, "early", perfect(here))
+    (here.questions / "lesson_90.py").write_text("1 / 0")
+    with pytest.raises(grading.Refused, match="ZeroDivisionError"):
+        run(here)
