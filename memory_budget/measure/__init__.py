@@ -2,6 +2,7 @@
 
 from memory_budget.measure.adapters import freeze_and_adapt
 from memory_budget.measure.devices import Device, device, device_name
+from memory_budget.measure.dry_run import dry_run
 from memory_budget.measure.learning import gradient_norms, learning_rate_sweep
 from memory_budget.measure.measurement import Measurement
 from memory_budget.measure.small_gpt import SmallGPT, small_gpt
@@ -15,6 +16,7 @@ __all__ = [
     "SmallLlama",
     "device",
     "device_name",
+    "dry_run",
     "freeze_and_adapt",
     "gradient_norms",
     "learning_rate_sweep",

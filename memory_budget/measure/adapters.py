@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
-ATTENTION_ONLY = ("c_attn", "q_proj", "v_proj")
+from memory_budget.adapters import target_matrices
+from memory_budget.architectures import Transformer
+
+ATTENTION_INPUTS = ("c_attn", "q_proj", "v_proj")
 HEADS = ("lm_head",)
 
 
@@ -35,32 +39,59 @@ class LowRank(nn.Module):
 
 
 def freeze_and_adapt(
-    model: nn.Module, rank: int = 8, targets: Sequence[str] | str | None = None, scale: float = 2.0
+    model: nn.Module,
+    rank: int = 8,
+    targets: Sequence[str] | str | None = None,
+    dtype: torch.dtype | None = None,
+    seed: int | None = 0,
 ) -> nn.Module:
-    """Freeze every parameter and put a LoRA of this rank on the named linear layers, in place.
+    """Freeze every parameter and put a LoRA of this rank on the chosen linear layers, in place.
 
-    `targets` are the last parts of module names ("q_proj"), or "all-linear" for every linear layer but the
-    head; None means the attention's input matrices (c_attn, or q_proj and v_proj). Gives the model back.
-    Raises ValueError when a rank does not fit or no layer matches.
+    `targets` are ends of module names ("q_proj", "mlp.c_proj"), "attention", "mlp", or "all-linear" for every
+    linear layer but the head; None is the attention's input (c_attn, or q_proj and v_proj). `dtype` None is
+    that of the frozen matrix. Gives the model back. ValueError when a rank does not fit or nothing matches.
     """
     linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    wanted = [name for name in linear if _is_target(name.rpartition(".")[2], targets)]
+    ends = _ends(model, targets)
+    wanted = [name for name in linear if _is_target(name, ends)]
     if not wanted:
         present = sorted({name.rpartition(".")[2] for name in linear} - set(HEADS))
         raise ValueError(f"no linear layer is named {targets!r}: this model has {', '.join(present)}")
     model.requires_grad_(False)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with _seeded(seed):
         for name in wanted:
             parent, _, last = name.rpartition(".")
             base = model.get_submodule(name)
-            setattr(model.get_submodule(parent), last, LowRank(base, rank, scale))
+            setattr(model.get_submodule(parent), last, LowRank(base, rank, dtype=dtype))
     return model
 
 
-def _is_target(name: str, targets: Sequence[str] | str | None) -> bool:
-    if targets == "all-linear":
-        return name not in HEADS
-    if isinstance(targets, str):
-        targets = (targets,)
-    return name in (ATTENTION_ONLY if targets is None else targets)
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def _ends(model: nn.Module, targets: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Turn targets into the ends of module names; None means every linear layer but the head."""
+    if targets is None:
+        return ATTENTION_INPUTS
+    targets = (targets,) if isinstance(targets, str) else tuple(targets)
+    if "all-linear" in targets:
+        return None
+    shape = getattr(model, "shape", None)
+    if isinstance(shape, Transformer):
+        ends = {m.module.partition("{}.")[2] for m in target_matrices(shape, targets)}
+        fused = {end for end in ends if end in ("attn.q_proj", "attn.k_proj", "attn.v_proj")}
+        return tuple(ends - fused) + (("c_attn",) if fused else ())
+    return targets
+
+
+def _is_target(name: str, ends: tuple[str, ...] | None) -> bool:
+    if ends is None:
+        return name.rpartition(".")[2] not in HEADS
+    return ("." + name).endswith(tuple("." + end for end in ends))

@@ -6,13 +6,22 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
 
-from memory_budget.palette import TENSOR_CLASSES
+from memory_budget.palette import STATE_KEYS, TENSOR_CLASSES
 from memory_budget.units import both_text, bytes_text
 
 if TYPE_CHECKING:
     from memory_budget.budget import Budget
 
 MOMENTS = ("after loading", "end of forward", "backward peak", "before step", "inside step", "after step")
+
+WHEN = {
+    "after loading": "after loading",
+    "end of forward": "at the end of forward",
+    "backward peak": "in backward",
+    "before step": "before the step",
+    "inside step": "inside the step",
+    "after step": "after the step",
+}
 
 TensorBytes = dict[str, int]
 
@@ -61,43 +70,63 @@ class Measurement:
 
     @property
     def difference_percent(self) -> float | None:
-        """How far the predicted peak is from the measured one: positive when too much was predicted."""
-        if self.predicted is None:
+        """How far the predicted peak is from the measured one: positive when too much was predicted.
+
+        None where the step was not predicted, or only its states were."""
+        if self.predicted is None or not self.predicts_activations:
             return None
         return 100 * (self.predicted.peak_bytes - self.peak_bytes) / self.peak_bytes
 
     @property
+    def predicts_activations(self) -> bool:
+        """Whether the prediction has activations: it does for SmallGPT and SmallLlama."""
+        return self.predicted is not None and self.predicted.setup.batch > 0
+
+    @property
     def differences_percent(self) -> dict[str, float]:
-        """The same by class, at the measured peak's moment; a class held by neither is left out."""
+        """The same by class, at the moment of the measured peak, for each class that is held then."""
+        predicted = self._expected()
+        return {
+            name: 100 * (predicted[name] - held) / held
+            for name, held in self.bytes.items()
+            if held and name in predicted
+        }
+
+    def _expected(self) -> TensorBytes:
+        """What was predicted for the peak's moment: by class, without classes that nothing was said of."""
         if self.predicted is None:
             return {}
-        predicted = self.predicted.moments[self.peak_moment]
-        return {
-            name: 100 * (predicted.get(name, 0) - held) / held for name, held in self.bytes.items() if held
-        }
+        told = self.predicted.moments[self.peak_moment]
+        return told if self.predicts_activations else {k: v for k, v in told.items() if k in STATE_KEYS}
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Lay out class, measured, predicted and difference, ready to show."""
-        predicted = {} if self.predicted is None else self.predicted.moments[self.peak_moment]
-        rows = []
-        for name, entry in TENSOR_CLASSES.items():
-            measured, expected = self.bytes.get(name, 0), predicted.get(name, 0)
-            if measured or expected:
-                rows.append((entry.label, *_cells(measured, expected if predicted else None)))
-        rows.append(("all", *_cells(self.peak_bytes, self.predicted_peak_bytes)))
-        return rows
+        expected = self._expected()
+        rows = [
+            (entry.label, *_cells(self.bytes.get(name, 0), expected.get(name)))
+            for name, entry in TENSOR_CLASSES.items()
+            if self.bytes.get(name, 0) or expected.get(name)
+        ]
+        peak = self.predicted_peak_bytes if self.predicts_activations else None
+        return [*rows, ("all", *_cells(self.peak_bytes, peak))]
 
     def _headline(self) -> str:
         kind = "sampled" if self.sampled else "counted"
-        return f"One training step on {self.device}: {both_text(self.peak_bytes)} at the {self.peak_moment}, {kind}"
+        return (
+            f"A training step on {self.device}: {both_text(self.peak_bytes)} {WHEN[self.peak_moment]}, {kind}"
+        )
 
     def __str__(self) -> str:
         lines = [self._headline()]
-        lines += [f"  {name:<16}{a:>10}{b:>12}{c:>9}".rstrip() for name, a, b, c in self._table()]
+        lines += [f"  {name:<16}{a:>10}{b:>12}{c:>13}".rstrip() for name, a, b, c in self._table()]
         return "\n".join([*lines, *self.notes])
 
     def _table(self) -> list[tuple[str, str, str, str]]:
-        heads = ("", "measured", "predicted", "") if self.predicted is not None else ("", "measured", "", "")
+        heads = (
+            ("", "measured", "predicted", "difference")
+            if self.predicted is not None
+            else ("", "measured", "", "")
+        )
         return [heads, *self.rows()]
 
     def _repr_html_(self) -> str:
@@ -121,5 +150,5 @@ def _cells(measured: int, expected: int | None) -> tuple[str, str, str]:
         return bytes_text(measured), "", ""
     if not measured:
         return bytes_text(measured), bytes_text(expected), ""
-    percent = 100 * (expected - measured) / measured
-    return bytes_text(measured), bytes_text(expected), f"{percent:+.1f}%"
+    percent = round(100 * (expected - measured) / measured, 1)
+    return bytes_text(measured), bytes_text(expected), f"{percent:+.1f}%" if percent else "0.0%"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -70,10 +70,11 @@ class CountingMeter(Meter):
     """Counts every tensor with torch's MemTracker: exact, and the same each time."""
 
     tracker: StepTracker
+    on_layer: Callable[[], None] | None = None
 
     @contextmanager
     def watching(self, model: nn.Module, optimizer: torch.optim.Optimizer, data: Any) -> Iterator[Any]:
-        self.tracker = StepTracker(model, optimizer)
+        self.tracker = StepTracker(model, optimizer, self.on_layer)
         self.tracker.record("")
         self.tracker.track_external(*(leaf for leaf in tree_leaves(data) if isinstance(leaf, Tensor)))
         gc.collect()
@@ -159,7 +160,10 @@ class AllocatorMeter(Meter):
             self.api.reset_peak_memory_stats()
 
 
-ALLOCATOR_NOTE = "Weights, gradients and optimizer state are counted; activations and temporaries are what else is allocated."
+ALLOCATOR_NOTE = (
+    "Weights, gradients and optimizer state are counted; activations and temporaries are what else "
+    "is allocated."
+)
 SAMPLED_NOTE = (
     "MPS keeps no peak: these are samples of current_allocated_memory, so the true peak may lie higher."
 )

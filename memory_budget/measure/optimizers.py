@@ -72,12 +72,29 @@ class MasterAdamW(torch.optim.Optimizer):
         parameter.copy_(weight)
 
 
-def _muon(parameters: list[Tensor], lr: float) -> torch.optim.Optimizer:
-    if not hasattr(torch.optim, "Muon"):
-        raise ValueError(f"muon needs torch 2.9 or newer: this is {torch.__version__}")
-    if any(parameter.ndim != 2 for parameter in parameters):
-        raise ValueError("muon steps matrices only: give it no vectors")
-    return torch.optim.Muon(parameters, lr=lr)
+class MuonAndAdamW(torch.optim.Optimizer):
+    """Muon on the matrices of the layers, AdamW on embeddings, head and vectors, as Muon is meant to be used.
+
+    (arXiv 2502.16982, section 2.)"""
+
+    def __init__(self, matrices: list[Tensor], others: list[Tensor], lr: float) -> None:
+        if not hasattr(torch.optim, "Muon"):
+            raise ValueError(f"muon needs torch 2.9 or newer: this is {torch.__version__}")
+        super().__init__([*matrices, *others], {"lr": lr})
+        self.parts = [torch.optim.Muon(matrices, lr=lr), torch.optim.AdamW(others, lr=lr)]
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:
+        for part in self.parts:
+            part.step()
+            self.state.update(part.state)
+
+
+def _muon(model: nn.Module, lr: float) -> torch.optim.Optimizer:
+    tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    is_hidden = {id(p): p.ndim == 2 and id(p) not in tables and "lm_head" not in name for name, p in named}
+    matrices = [p for _, p in named if is_hidden[id(p)]]
+    return MuonAndAdamW(matrices, [p for _, p in named if not is_hidden[id(p)]], lr)
 
 
 def make_optimizer(
@@ -107,7 +124,7 @@ def make_optimizer(
         "amsgrad": lambda: torch.optim.AdamW(parameters, lr=lr, amsgrad=True, **how),
         "adafactor": lambda: torch.optim.Adafactor(parameters, lr=lr),
         "lion": lambda: Lion(parameters, lr=lr),
-        "muon": lambda: _muon(parameters, lr),
+        "muon": lambda: _muon(model, lr),
     }
     if name not in makers:
         raise ValueError(f"optimizer is {name!r}: measured are {', '.join(makers)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import nn
 
 from memory_budget.architectures import Transformer
@@ -22,18 +24,17 @@ def predicted_budget(
     micro_batches: int,
     set_to_none: bool,
     device: str,
-    **more: object,
+    shape: Transformer | None = None,
 ) -> Budget | None:
     """Predict the step of a SmallGPT or SmallLlama, trained whole or by its adapters, with activations.
 
     Of any other module (or a part trained by hand) the states alone: its layers' activations are not known.
-    `more` goes to `Setup` as it is."""
+    `shape` None is the model's own; another one is what the model stands for, when it was built smaller."""
     how = {
         "optimizer": optimizer,
         "recipe": recipe,
         "implementation": implementation or ("for-loop" if recipe in LOOPED else None),
         "device": device,
-        **more,
     }
     passes = {
         "batch": batch,
@@ -43,12 +44,12 @@ def predicted_budget(
         "attention": getattr(model, "attention", "sdpa"),
         "checkpointing": getattr(model, "checkpointing", "none"),
     }
-    shape = getattr(model, "shape", None)
+    own = getattr(model, "shape", None)
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    if isinstance(shape, Transformer) and batch:
-        found = predict(Setup(model=shape, **passes, **how, **adapter_of(model)))
-        if found.trainable == trained:
-            return found
+    if isinstance(own, Transformer) and batch:
+        setup = Setup(model=own, **passes, **how, **adapter_of(model))
+        if predict(setup).trainable == trained:
+            return predict(replace(setup, model=shape or own))
     everything = sum(p.numel() for p in model.parameters())
     return predict(Setup(parameters=everything, trainable=trained, **how))
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from memory_budget.architectures import Transformer
 from memory_budget.measure.adapters import LowRank
 from memory_budget.measure.devices import Device
 from memory_budget.measure.devices import device as find_device
@@ -86,9 +87,7 @@ def training_step(
     check_recipe(recipe)
     model = small_gpt() if model is None else model
     place = choose(device)
-    count = (2 if recipe == "autocast-accumulate" else 1) if micro_batches is None else micro_batches
-    if count < 1:
-        raise ValueError(f"micro_batches is {count}: allowed are 1 and more")
+    count = micro_batch_count(recipe, micro_batches)
     data = batch_for(model, batch, sequence)
     meter = meter_for(place)
     try:
@@ -96,9 +95,8 @@ def training_step(
         model.to(place.torch_device)
         narrow(model, recipe, adapter_precision)
         stepper = _optimizer(optimizer, model, recipe, implementation)
-        with one_thread(), meter.watching(model, stepper, move(data, place.torch_device)) as data:
-            for step in (1, 2):
-                _one_step(model, stepper, data, place, recipe, count, set_to_none, loss, meter, step)
+        data = move(data, place.torch_device)
+        run_steps(model, stepper, data, place, meter, recipe, count, set_to_none, loss)
     except RuntimeError as error:  # torch.OutOfMemoryError is one
         if "out of memory" not in str(error).lower():
             raise
@@ -117,6 +115,31 @@ def training_step(
             device=place.kind,
         )
     return meter.measurement(predicted)
+
+
+def micro_batch_count(recipe: str, wanted: int | None) -> int:
+    """Tell how many micro-batches a step has: one unless the recipe or the caller wants more."""
+    count = (2 if recipe == "autocast-accumulate" else 1) if wanted is None else wanted
+    if count < 1:
+        raise ValueError(f"micro_batches is {count}: allowed are 1 and more")
+    return count
+
+
+def run_steps(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data: Any,
+    place: Device,
+    meter: Meter,
+    recipe: str,
+    count: int,
+    set_to_none: bool,
+    loss: LossFunction,
+) -> None:
+    """Run two training steps under a meter's eyes."""
+    with one_thread(), meter.watching(model, optimizer, data):
+        for step in (1, 2):
+            _one_step(model, optimizer, data, place, recipe, count, set_to_none, loss, meter, step)
 
 
 def narrow(model: nn.Module, recipe: str, adapter_precision: str = "fp32") -> None:
@@ -161,10 +184,15 @@ def batch_for(model: nn.Module, batch: int | Batch, sequence: int) -> Batch:
     shape = getattr(model, "shape", None)
     if shape is None:
         raise ValueError("pass batch as tensors: only SmallGPT and SmallLlama can make their own")
+    check_batch(shape, batch, sequence)
+    return example_batch(shape.vocabulary, batch, sequence)
+
+
+def check_batch(shape: Transformer, batch: int, sequence: int) -> None:
+    """Raise ValueError unless a batch of that size fits the model's positions."""
     if batch < 1 or sequence < 1 or (shape.context and sequence > shape.context):
         limit = f"1 to {shape.context}" if shape.context else "1 or more"
         raise ValueError(f"batch is {batch}, sequence {sequence}: batch is 1 or more, sequence {limit}")
-    return example_batch(shape.vocabulary, batch, sequence)
 
 
 def _optimizer(optimizer, model, recipe, implementation) -> torch.optim.Optimizer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -79,8 +79,14 @@ class StepTracker(MemTracker):
     forward: MemTracker refuses a second one otherwise.
     """
 
-    def __init__(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        on_layer: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__()
+        self._on_layer, self._layer = on_layer, ""
         self.step, self.phase = 0, "loading"
         self.records: list[Record] = []
         self._optimizer = optimizer
@@ -141,5 +147,15 @@ class StepTracker(MemTracker):
         if func is torch.ops.aten._to_copy.default and isinstance(args[0], nn.Parameter):
             # autocast's 16-bit copy of a weight is no activation: its size does not follow the batch
             self._update_and_maybe_create_winfos(result, _MemRefType.TEMP)
-        self.record(self._where())
+        where = self._where()
+        self.record(where)
+        if self._on_layer is not None:
+            self._watch_layers(where)
         return result
+
+    def _watch_layers(self, where: str) -> None:
+        layer = ".".join(where.split(".")[:2])
+        if layer != self._layer:
+            self._layer = layer
+            if layer[-1:].isdigit():
+                self._on_layer()
