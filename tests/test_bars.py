@@ -94,10 +94,16 @@ def test_escape_takes_lora_on_every_architecture_that_it_offers(model):
 
 def test_peak_draws_every_moment_and_names_the_fullest():
     picture = pictures.peak(8, "foreach", "none")
-    setup = budget.Setup(model="gpt2", recipe="fp32", batch=8, sequence=512, implementation="foreach")
-    here = budget.predict(setup)
+    here = pictures.peak_budget(8, "foreach", "none", False)
     assert drawn(picture) == [kept(sizes) for sizes in here.moments.values()]
     assert f"the peak is {bytes_text(here.peak_bytes)}, at the moment '{here.peak_moment}'" in picture.words
+
+
+def test_the_first_step_begins_without_the_moments_that_a_later_one_begins_with():
+    first, later = (drawn(pictures.peak(1, "foreach", "none", first_step)) for first_step in (True, False))
+    assert "first_moment" not in first[1]  # at the end of forward
+    assert later[1]["first_moment"] == later[1]["weights"]
+    assert first[-1] == later[-1]  # after the step both keep the same
 
 
 @pytest.mark.parametrize("value_bytes", [2, 4])

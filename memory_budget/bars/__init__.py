@@ -101,6 +101,9 @@ def peak() -> LiveBars:
             "batch": slider("Batch", [(str(batch), batch) for batch in BATCHES], 8),
             "step": dropdown("AdamW runs", STEP_OPTIONS, "foreach"),
             "checkpointing": dropdown("Checkpointing", CHECKPOINT_OPTIONS, "none"),
+            "first_step": dropdown(
+                "Which step", [("a later one", False), ("the first of the run", True)], False
+            ),
         },
     )
 

@@ -125,14 +125,28 @@ def _escape_words(whole: budget.Budget, part: budget.Budget) -> str:
     )
 
 
-def peak(batch: int, step: str, checkpointing: str, model: str = "gpt2", sequence: int = 512) -> Picture:
-    """What is alive at each moment of one step, and which moment holds most."""
+PEAK_MODEL, PEAK_SEQUENCE = "gpt2", 512
+
+
+def peak_budget(batch: int, step: str, checkpointing: str, first_step: bool) -> budget.Budget:
+    """One fp32 step of PEAK_MODEL with AdamW; `step` is an implementation, or `backward` for one inside it."""
     way = {"optimizer_in_backward": True} if step == "backward" else {"implementation": step}
-    here = budget.predict(
+    return budget.predict(
         budget.Setup(
-            model=model, recipe="fp32", batch=batch, sequence=sequence, checkpointing=checkpointing, **way
+            model=PEAK_MODEL,
+            recipe="fp32",
+            batch=batch,
+            sequence=PEAK_SEQUENCE,
+            checkpointing=checkpointing,
+            first_step=first_step,
+            **way,
         )
     )
+
+
+def peak(batch: int, step: str, checkpointing: str, first_step: bool = False) -> Picture:
+    """What is alive at each moment of one step, and which moment holds most."""
+    here = peak_budget(batch, step, checkpointing, first_step)
     rows = [
         Row(
             name=moment,
@@ -146,7 +160,7 @@ def peak(batch: int, step: str, checkpointing: str, model: str = "gpt2", sequenc
         for key in here.peak_holders
     )
     words = (
-        f"{model}, {batch} sequences of {sequence}: the peak is {bytes_text(here.peak_bytes)}, at the moment "
+        f"{PEAK_MODEL}, {batch} sequences of {PEAK_SEQUENCE}: the peak is {bytes_text(here.peak_bytes)}, at the moment "
         f"'{here.peak_moment}'. It holds {holders}."
     )
     svg = stacked_bars(
