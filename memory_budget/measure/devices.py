@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
+import psutil
 import torch
 
 KINDS = ("cuda", "mps", "cpu")
@@ -69,11 +69,4 @@ def _mps(torch_module: Any) -> Device:
 
 
 def _cpu(torch_module: Any) -> Device:
-    return Device(kind="cpu", name="CPU", memory_bytes=_main_memory_bytes())
-
-
-def _main_memory_bytes() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return None
+    return Device(kind="cpu", name="CPU", memory_bytes=psutil.virtual_memory().total)
