@@ -58,7 +58,7 @@ def regime(recipe: str, optimizer: str = "adamw") -> Picture:
         Row(name="this lesson", pieces=lesson, total=f"{number_text(sum(lesson.values()))} bytes"),
     ]
     keys = (*TRAINED_KEYS, "temporaries")
-    svg = stacked_bars(rows, axis_bytes=20, label=words, legend=keys, unit="a parameter")
+    svg = stacked_bars(rows, axis_bytes=20, label=words, legend=keys, unit="a parameter", bar=52)
     return Picture(
         svg=svg, words=words, table=numbers_table({chosen.label: here, "this lesson": lesson}, keys)
     )
@@ -129,7 +129,7 @@ PEAK_MODEL, PEAK_SEQUENCE = "gpt2", 512
 
 
 def peak_budget(batch: int, step: str, checkpointing: str, first_step: bool) -> budget.Budget:
-    """One fp32 step of PEAK_MODEL with AdamW; `step` is an implementation, or `backward` for one inside it."""
+    """One fp32 step of PEAK_MODEL with AdamW; `step` is an implementation, or `backward`: inside backward."""
     way = {"optimizer_in_backward": True} if step == "backward" else {"implementation": step}
     return budget.predict(
         budget.Setup(
@@ -160,8 +160,8 @@ def peak(batch: int, step: str, checkpointing: str, first_step: bool = False) ->
         for key in here.peak_holders
     )
     words = (
-        f"{PEAK_MODEL}, {batch} sequences of {PEAK_SEQUENCE}: the peak is {bytes_text(here.peak_bytes)}, at the moment "
-        f"'{here.peak_moment}'. It holds {holders}."
+        f"{PEAK_MODEL}, {batch} sequences of {PEAK_SEQUENCE}: the peak is {bytes_text(here.peak_bytes)}, "
+        f"at the moment '{here.peak_moment}'. It holds {holders}."
     )
     svg = stacked_bars(
         rows,

@@ -83,6 +83,7 @@ def sixteen_bytes(fp32: Any, mixed: Any) -> Picture:
         lines=lines,
         legend=KEYS,
         unit="a parameter",
+        bar=52,
     )
     return Picture(svg=svg, words=words, table=_table(left, right, sums))
 

@@ -11,6 +11,7 @@ from memory_budget.units import bytes_text
 LEFT = 104  # room for the rows' names
 RIGHT = 86  # room for the totals
 BAR = 40
+BOLD = 1.12  # how much wider bold letters are
 GAP = 1  # between pieces, so that two of the same brightness are still two
 
 
@@ -110,7 +111,7 @@ def _total(words: str, x: float, middle: float, past: bool) -> str:
         f'<path d="M{number(x)} {number(middle - 14)}l10 14l-10 14z" fill="currentColor"/>' if past else ""
     )
     start = x + (14 if past else 6)
-    return arrow + block(wrap(words, WIDTH - start, 15), start, middle, bold=True, halo=True)
+    return arrow + block(wrap(words, WIDTH - start, 15 * BOLD), start, middle, bold=True, halo=True)
 
 
 def _piece_words(key: str, amount: float, x: float, y: float, width: float, bar: float) -> str:
@@ -153,7 +154,7 @@ def _line_labels(lines: Sequence[Line], axis: float, plot: float) -> list[tuple[
                 for left, right, other in taken
             )
         ]
-        crowded = any(abs(x - there) < 14 for _, there, level in placed if level >= 0)
+        crowded = any(abs(x - there) < 20 for _, there, level in placed if level >= 0)
         row = -1 if not free or (free[0] == 1 and crowded) else free[0]
         if row >= 0:
             taken.append((middle - half, middle + half, row))
