@@ -243,8 +243,8 @@ def test_wrong_numbers_are_drawn_as_they_were_typed():
 @pytest.mark.parametrize(
     ("value", "remark"),
     [
-        (None, "not filled in yet"),
-        (..., "not filled in yet"),
+        (None, "weights not filled in yet"),
+        (..., "weights not filled in yet"),
         ("four", "'four' is not a number"),
         (True, "True is not a number"),
         ([4], "[4] is not a number"),
@@ -252,13 +252,15 @@ def test_wrong_numbers_are_drawn_as_they_were_typed():
         (math.inf, "inf cannot be drawn"),
         (-4, "-4 is less than nothing"),
         (1e9, "too much to draw"),
-        (10**400, "is not a number"),
+        pytest.param(10**400, "is not a number", id="too-large-for-a-float"),
         (4 + 0j, "is not a number"),
     ],
 )
 def test_what_cannot_be_drawn_gets_one_clear_remark(value, remark):
     picture = bars.sixteen_bytes(FP32 | {"weights": value}, MIXED)
-    (said,) = [part for part in picture.words.split(". ") if part.startswith("fp32, weights:")]
+    (said,) = [
+        part for part in picture.words.split(". ") if part.startswith(("fp32, weights:", "fp32: weights"))
+    ]
     assert remark in said
     assert "weights" not in drawn(picture)[0]
 
@@ -270,10 +272,11 @@ def test_numpy_and_torch_numbers_are_drawn():
 
 
 @pytest.mark.parametrize("typed_in", [None, 5, "16", [4, 4], {}, dict.fromkeys(FP32)])
-def test_nothing_typed_gives_one_line_and_no_picture(typed_in):
+def test_nothing_typed_draws_two_empty_bars_and_says_so_in_one_line(typed_in):
     picture = bars.sixteen_bytes(typed_in, None)
-    assert picture.svg == ""
-    assert picture.words.startswith("No bars yet: ")
+    assert drawn(picture) == []
+    assert "0 bytes" in picture.svg
+    assert picture.words.startswith("No bars yet: they grow with what you type.")
     assert "\n" not in picture.words
 
 

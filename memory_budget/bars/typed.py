@@ -4,18 +4,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from memory_budget.drawing import Line, Picture, Row, axis_top, message, stacked_bars
+from memory_budget.drawing import Line, Picture, Row, axis_top, stacked_bars
 from memory_budget.palette import TENSOR_CLASSES
 from memory_budget.units import number_text
 
 KEYS = ("weights", "master_copy", "gradients", "first_moment", "second_moment")
+EMPTY = "not filled in yet"
 LARGEST = 1000  # bytes a parameter: beyond it the picture would show one piece and nothing else
 
 
 def reading(value: Any) -> tuple[float, str]:
     """The bytes to draw for what was typed, and a remark about it; nothing typed is drawn as nothing."""
     if value is None or value is Ellipsis:
-        return 0.0, "not filled in yet"
+        return 0.0, EMPTY
     if isinstance(value, str) and value.strip() in ("", "-", "\N{EN DASH}", "\N{EM DASH}"):
         return 0.0, ""
     if isinstance(value, bool | str | bytes):
@@ -38,11 +39,17 @@ def readings(typed: Any, name: str) -> tuple[dict[str, float], list[str]]:
     if not isinstance(typed, Mapping):
         what = "not filled in yet" if typed is None else f"{_short(typed)} is not a dict"
         return {}, [f"{name}: {what}"]
-    pieces, remarks = {}, []
+    pieces, remarks, empty = {}, [], []
     for key in KEYS:
         pieces[key], remark = reading(typed.get(key))
-        if remark:
+        if remark == EMPTY:
+            empty.append(key)
+        elif remark:
             remarks.append(f"{name}, {key}: {remark}")
+    if empty:
+        remarks.insert(
+            0, f"{name}: {'nothing' if len(empty) == len(KEYS) else ', '.join(empty) + ' not'} filled in yet"
+        )
     strange = [key for key in typed if key not in KEYS]
     if strange:
         remarks.append(f"{name}: no row is called {_short(strange[0])}; the rows are {', '.join(KEYS)}")
@@ -63,8 +70,6 @@ def sixteen_bytes(fp32: Any, mixed: Any) -> Picture:
     right, more = readings(mixed, "mixed")
     remarks += more
     sums = sum(left.values()), sum(right.values())
-    if not any(sums):
-        return message("No bars yet: " + "; ".join(remarks[:2] or ["every row is empty or 0"]) + ".")
     rows = [
         Row(name="fp32", pieces=left, total=f"{number_text(sums[0])} bytes"),
         Row(
@@ -95,6 +100,8 @@ def _changed(left: Mapping[str, float], right: Mapping[str, float]) -> tuple[str
 
 def _sentence(sums: tuple[float, float], left: Mapping[str, float], right: Mapping[str, float]) -> str:
     fp32, mixed = (number_text(value) for value in sums)
+    if not any(sums):
+        return "No bars yet: they grow with what you type."
     if not all(sums):
         return f"So far: fp32 {fp32} bytes, mixed precision {mixed} bytes."
     down = [TENSOR_CLASSES[key].label for key in KEYS if 0 < right.get(key, 0) < left.get(key, 0)]
