@@ -163,7 +163,9 @@ def test_the_peak_is_marked_and_named():
     picture = figures.timeline(TIMELINE)
     assert is_whole(picture)
     assert "peak 13 B: step 1 backward" in words_in(picture)
-    assert picture.title == "The peak, 13 B, comes at 'step 1 backward'; most of it is activations"
+    assert picture.title == (
+        "The peak, 13 B, comes at 'step 1 backward', which holds weights, gradients and activations"
+    )
 
 
 def test_the_areas_stack_to_the_sum_of_each_moment():

@@ -236,7 +236,7 @@ def predicted_and_measured(predicted: Any, measured: Any) -> Picture:
     )
     svg = stacked_bars(
         [Row(name=name, pieces=pieces) for name, pieces in columns.items()],
-        axis_bytes=axis_top(max(expected, counted), (1, 1.5, 2, 3, 5, 10)),
+        axis_bytes=axis_top(max(expected, counted), (1, 1.5, 2, 3, 5, 7, 10)),
         label=words,
     )
     return Picture(svg=svg, words=words, table=_differences(columns))

@@ -30,9 +30,8 @@ def timeline(measurement: Any) -> Picture:
     used = [key for key in CLASS_KEYS if any(held.get(key, 0) for _, held in points)]
     names, height = class_legend(used, 346, {})
     held = points[peak][1]
-    most = max(used, key=lambda key: held.get(key, 0))
     when, height_text = points[peak][0], bytes_text(sums[peak])
-    title = f"The peak, {height_text}, comes at '{when}'; most of it is {TENSOR_CLASSES[most].label}"
+    title = f"The peak, {height_text}, comes at '{when}', which holds {_large_parts(held)}"
     words = f"Memory over {len(points)} moments. The peak of {height_text} at '{when}' holds " + ", ".join(
         f"{TENSOR_CLASSES[key].label} {bytes_text(held[key])}" for key in used if held.get(key, 0)
     )
@@ -44,6 +43,13 @@ def timeline(measurement: Any) -> Picture:
         table=table,
         title=title,
     )
+
+
+def _large_parts(held: Mapping[str, float], share: float = 0.05) -> str:
+    """The classes that make up at least that share, in words."""
+    total = sum(held.values())
+    labels = [TENSOR_CLASSES[key].label for key in CLASS_KEYS if held.get(key, 0) >= share * total]
+    return " and ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
 
 
 def _timeline_problem(points: Any) -> str:
