@@ -87,8 +87,9 @@ def dry_run(
 
     if shape is None:
         with progress_bar(1, progress) as tick:
-            records, predicted = count(None, lambda: None)
+            records, made = count(None, lambda: None)
             tick()
+        predicted = _predicted(None, made, settings, 0, sequence)
         return _measurement(moments_of(records), timeline_of(records), predicted)
     check_batch(shape, batch, sequence)
     counted = (shape.layers,) if full or shape.layers <= COUNTED[-1] else COUNTED
@@ -133,9 +134,11 @@ def _count(make, batch, sequence, settings, adapter, loss, tick) -> tuple[list[R
     recipe, meter = settings["recipe"], CountingMeter(FAKE)
     rank, targets, precision = adapter
     half = recipe in HALF_WEIGHTS
-    with FakeTensorMode() as fake:
+    fake = FakeTensorMode()
+    make = _faked(make, fake) if isinstance(make, nn.Module) else make
+    with fake:
         with _default_dtype(torch.bfloat16 if half else torch.float32):  # .to() fails on a fake module
-            model = _faked(make, fake)
+            model = make if isinstance(make, nn.Module) else make()
             data = _fake_batch(model, batch, sequence)
             if rank is not None:
                 wide = torch.float32 if precision == "fp32" else None
@@ -147,11 +150,10 @@ def _count(make, batch, sequence, settings, adapter, loss, tick) -> tuple[list[R
     return meter.records, model
 
 
-def _faked(make: Any, fake: FakeTensorMode) -> nn.Module:
-    if not isinstance(make, nn.Module):
-        return make()
+def _faked(model: nn.Module, fake: FakeTensorMode) -> nn.Module:
+    """Copy a module with fake parameters in place of its own; it must be outside of the fake mode."""
     with FakeCopyMode(fake):
-        return copy.deepcopy(make)
+        return copy.deepcopy(model)
 
 
 def _fake_batch(model: nn.Module, batch: Any, sequence: int) -> Any:
@@ -163,7 +165,7 @@ def _fake_batch(model: nn.Module, batch: Any, sequence: int) -> Any:
     return torch.zeros(size, dtype=torch.int64), torch.zeros(size, dtype=torch.int64)
 
 
-def _predicted(shape: Transformer, model: nn.Module, settings: dict, batch: int, sequence: int) -> Any:
+def _predicted(shape: Transformer | None, model: nn.Module, settings: dict, batch: int, sequence: int) -> Any:
     return predicted_budget(model, batch=batch, sequence=sequence, shape=shape, device="cpu", **settings)
 
 

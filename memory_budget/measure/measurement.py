@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from memory_budget.palette import STATE_KEYS, TENSOR_CLASSES
-from memory_budget.units import both_text, bytes_text
+from memory_budget.units import MB, both_text, bytes_text
 
 if TYPE_CHECKING:
     from memory_budget.budget import Budget
@@ -112,9 +112,8 @@ class Measurement:
 
     def _headline(self) -> str:
         kind = "sampled" if self.sampled else "counted"
-        return (
-            f"A training step on {self.device}: {both_text(self.peak_bytes)} {WHEN[self.peak_moment]}, {kind}"
-        )
+        size = both_text(self.peak_bytes) if self.peak_bytes >= MB else bytes_text(self.peak_bytes)
+        return f"A training step on {self.device}: {size} {WHEN[self.peak_moment]}, {kind}"
 
     def __str__(self) -> str:
         lines = [self._headline()]
