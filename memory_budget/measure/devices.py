@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psutil
@@ -13,17 +13,20 @@ KINDS = ("cuda", "mps", "cpu")
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """One device: `kind` cuda, mps or cpu; its name; its memory in bytes (None where nobody tells)."""
+    """One device: `kind` cuda, mps or cpu; its name; its memory in bytes (None where nobody tells).
+
+    `api` is torch.cuda or torch.mps, or something that answers like it; `place` is where tensors then go."""
 
     kind: str
     name: str
     memory_bytes: int | None = None
-    api: Any = None
+    api: Any = field(default=None, repr=False)
+    place: str | None = None
 
     @property
     def torch_device(self) -> torch.device:
         """The device as torch names it."""
-        return torch.device(self.kind)
+        return torch.device(self.place or self.kind)
 
 
 def has_cuda(torch_module: Any = torch) -> bool:

@@ -118,7 +118,12 @@ class Measurement:
     def __str__(self) -> str:
         lines = [self._headline()]
         lines += [f"  {name:<16}{a:>10}{b:>12}{c:>13}".rstrip() for name, a, b, c in self._table()]
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *self._notes()])
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.reserved_bytes is None:
+            return self.notes
+        return (*self.notes, f"The allocator has reserved {both_text(self.reserved_bytes)}.")
 
     def _table(self) -> list[tuple[str, str, str, str]]:
         heads = (
@@ -137,7 +142,7 @@ class Measurement:
             + "</tr>"
             for name, *rest in rows
         )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
         return (
             f'<table role="table"><caption>{escape(self._headline())}</caption>'
             f"<thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{notes}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -35,8 +35,8 @@ class Meter(ABC):
         self.device = device
         self.records: list[Record] = []
 
-    def begin(self) -> None:  # noqa: B027 - a meter that counts has nothing to note
-        """Note what the device holds before the model is put there."""
+    def begin(self, tensors: Iterable[Tensor]) -> None:  # noqa: B027 - one that counts has nothing to note
+        """Note what the device holds beside these tensors, which belong to the step."""
 
     @abstractmethod
     def watching(
@@ -103,8 +103,13 @@ class AllocatorMeter(Meter):
         self.notes = (ALLOCATOR_NOTE,) if self.has_peak else (ALLOCATOR_NOTE, SAMPLED_NOTE)
         self.step, self.name, self.base, self.kept = 0, "loading", 0, 0
 
-    def begin(self) -> None:
-        self.base = self._allocated()
+    def begin(self, tensors: Iterable[Tensor]) -> None:
+        where = self.device.torch_device
+        small = torch.ones(8, 8, device=where)
+        (small @ small).sum()  # the first product takes the library's workspace, which is no tensor of ours
+        del small
+        there = [tensor for tensor in tensors if tensor.device.type == where.type]
+        self.base = self._allocated() - storage_bytes(there)
         self._reset_peak()
 
     @contextmanager

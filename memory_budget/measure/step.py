@@ -91,7 +91,7 @@ def training_step(
     data = batch_for(model, batch, sequence)
     meter = meter_for(place)
     try:
-        meter.begin()
+        meter.begin(tensors_of(model, optimizer))
         model.to(place.torch_device)
         narrow(model, recipe, adapter_precision)
         stepper = _optimizer(optimizer, model, recipe, implementation)
@@ -140,6 +140,18 @@ def run_steps(
     with one_thread(), meter.watching(model, optimizer, data):
         for step in (1, 2):
             _one_step(model, optimizer, data, place, recipe, count, set_to_none, loss, meter, step)
+
+
+def tensors_of(model: nn.Module, optimizer: object) -> Iterator[Tensor]:
+    """Every tensor that a step of this model and optimizer starts with."""
+    yield from model.buffers()
+    for parameter in model.parameters():
+        yield parameter
+        if parameter.grad is not None:
+            yield parameter.grad
+    if isinstance(optimizer, torch.optim.Optimizer):
+        for state in optimizer.state.values():
+            yield from (value for value in state.values() if isinstance(value, Tensor))
 
 
 def narrow(model: nn.Module, recipe: str, adapter_precision: str = "fp32") -> None:
@@ -204,7 +216,11 @@ def _optimizer(optimizer, model, recipe, implementation) -> torch.optim.Optimize
 
 
 def _one_step(model, optimizer, data, place, recipe, count, set_to_none, loss, meter: Meter, step) -> None:
-    half = torch.autocast(place.kind, torch.bfloat16) if recipe.startswith("autocast") else nullcontext()
+    half = (
+        torch.autocast(place.torch_device.type, torch.bfloat16)
+        if recipe.startswith("autocast")
+        else nullcontext()
+    )
     for _ in range(count):
         meter.phase(step, "forward")
         with half:

@@ -182,10 +182,10 @@ def table(results: Sequence[tuple[Case, Measurement]]) -> str:
     worst = max(abs(measured.difference_percent) for _, measured in results)
     states = max(states_percent(measured) for _, measured in results)
     words = (
-        f"{len(results)} steps of the course's own GPT and Llama on the CPU, counted by torch's MemTracker: the "
-        f"predicted peak is at most {percent(worst)} off, states at most {percent(states)}. The tape in `tape.py` "
-        "follows these two modules operation by operation. A model that is written otherwise (dropout, a GELU "
-        "spelt out) keeps other activations; measure it or count it with a dry run."
+        f"{len(results)} steps of the course's own GPT and Llama on the CPU, counted by torch's MemTracker: "
+        f"the predicted peak is at most {percent(worst)} off, states at most {percent(states)}. The tape in "
+        "`tape.py` follows these two modules operation by operation. A model that is written otherwise "
+        "(dropout, a GELU spelt out) keeps other activations; measure it or count it with a dry run."
     )
     return "\n".join([words, "", *("| " + " | ".join(line) + " |" for line in lines)])
 
