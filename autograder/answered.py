@@ -72,7 +72,11 @@ def steady(notebook: NotebookNode) -> NotebookNode:
             continue
         for output in cell.outputs:
             _steady_output(output)
-        cell.outputs = _joined_streams([o for o in cell.outputs if o.get("data", True)])
+        joined = _joined_streams([output for output in cell.outputs if output.get("data", True)])
+        for output in joined:
+            if output.output_type == "stream":
+                output.text = _as_a_terminal_shows(output.text)
+        cell.outputs = [output for output in joined if output.get("text", True)]
     for key in set(notebook.metadata) - {"kernelspec", "language_info", "memory_budget"}:
         del notebook.metadata[key]
     # the exact Python is not part of the lesson: it would change the file on every other machine
@@ -101,6 +105,24 @@ def _joined_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
         else:
             joined.append(output)
     return joined
+
+
+def _as_a_terminal_shows(text: str) -> str:
+    """What is left when each carriage return lets the line be written over, as progress bars do."""
+    if "\r" not in text:
+        return text
+    lines = [line.removesuffix("\r").rsplit("\r", 1)[-1] for line in text.replace("\r\n", "\n").split("\n")]
+    lines = [line if line.strip() else "" for line in lines]
+    return "\n".join(lines) if any(lines) else ""
+
+
+def complains(notebook: NotebookNode) -> list[str]:
+    """Ids of cells that wrote to the error stream: a warning, or a progress bar."""
+    return [
+        cell.id
+        for cell in notebook.cells
+        if any(output.get("name") == "stderr" for output in cell.get("outputs", []))
+    ]
 
 
 def widget_without_picture(notebook: NotebookNode) -> list[str]:

@@ -94,9 +94,12 @@ def solution_faults(solved: Rehearsal, bank: dict, where: str) -> list[Fault]:
     """Where the solution raises, earns less than full marks, or leaves a widget that shows nothing later."""
     if solved.stopped_at:
         return [Fault(where=where, cell=solved.stopped_at, says=f"the solution {solved.error}")]
+    loud = answered.complains(solved.notebook)
     bare = answered.widget_without_picture(answered.steady(solved.notebook))
     says = "shows a widget that leaves no picture where no kernel runs"
     faults = [Fault(where=where, cell=cell, says=says, stops=False) for cell in bare]
+    says = "writes to the error stream (a warning or a progress bar), which differs from run to run"
+    faults += [Fault(where=where, cell=cell, says=says, stops=False) for cell in loud]
     for name, verdict in solved.verdicts.items():
         if not _full_marks(bank[name], verdict):
             words = " ".join([verdict.message, *verdict.details])

@@ -409,6 +409,28 @@ def test_widget_ids_temporary_paths_and_addresses_are_calmed():
     assert calm[1].text == "<cell>:1: UserWarning: x\nmore\n"
 
 
+@pytest.mark.parametrize(
+    ("printed", "kept"),
+    [
+        ("a\nb\n", "a\nb\n"),
+        ("\r  0%|  | 0/2\r 50%|# | 1/2\r          \r", ""),
+        ("start\n\r 50%\r100%\nend\n", "start\n100%\nend\n"),
+        ("a\r\nb\r\n", "a\nb\n"),
+    ],
+)
+def test_a_progress_bar_leaves_only_its_end(printed, kept):
+    output = nbformat.v4.new_output("stream", name="stderr", text=printed)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x", outputs=[output])])
+    assert [output.text for output in answered.steady(notebook).cells[0].outputs] == ([kept] if kept else [])
+
+
+def test_writing_to_the_error_stream_is_a_warning(here):
+    edit(here, "sum", lambda c: c.update(source="import sys\n\nprint('late', file=sys.stderr)"))
+    said = []
+    build.build(here, say=lambda text, end="\n": said.append(text))
+    assert any("cell sum: warning: writes to the error stream" in line for line in said)
+
+
 def test_a_widget_without_a_picture_is_only_a_warning(here):
     show = "from ipywidgets import IntSlider\n\nIntSlider(description='bytes')"
     edit(here, "sum", lambda c: c.update(source=show))
