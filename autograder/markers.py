@@ -45,7 +45,7 @@ def _marks(text: str) -> bool:
 
 
 def _shouts(text: str) -> bool:
-    """Capitals inside a longer line that are very near to a marker: nbgrader looks for them anywhere in a line."""
+    """Capitals in a longer line that are very near to a marker: nbgrader finds one anywhere in a line."""
     words = [word.casefold() for word in _words(text) if word.isupper()]
     return any(_alike(part, _NBGRADER) >= ALIKE_IN_PROSE for part in _runs(words, 3))
 
