@@ -48,8 +48,13 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--folder {chosen.folder}: there is no such folder")
     folder = chosen.folder and chosen.folder.resolve()
     command = lab_command(folder=folder, instructor=chosen.instructor, options=options)
+    environment = lab_environment(instructor=chosen.instructor)
+    os.chdir(ROOT)
+    if os.name == "posix":
+        # in our place, so that a signal sent to us reaches JupyterLab
+        os.execve(command[0], command, environment)
     try:
-        return subprocess.call(command, env=lab_environment(instructor=chosen.instructor), cwd=ROOT)
+        return subprocess.call(command, env=environment)
     except KeyboardInterrupt:
         return 0
 
