@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # what editors leave behind
+PICTURE = "bars.svg"  # in lessons/, for the README
 IGNORED = (".ipynb_checkpoints", "__pycache__", ".DS_Store")
 
 

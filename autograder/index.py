@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from nbformat.notebooknode import NotebookNode
 
 from autograder import cells as made
-from autograder.course import Course, course
+from autograder.course import PICTURE, Course, course
 from autograder.how_far import number
 
 BEGIN, END = "<!-- lessons: begin -->", "<!-- lessons: end -->"
+PICTURE_BEGIN, PICTURE_END = "<!-- picture: begin -->", "<!-- picture: end -->"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +118,21 @@ def _introduction(here: Course) -> str:
 
 def with_table(readme: str, here: Course) -> str:
     """The README's text with its table made anew between the two marks; ValueError when one is missing."""
-    pattern = re.compile(f"({re.escape(BEGIN)}).*?({re.escape(END)})", re.S)
-    if not pattern.search(readme):
-        raise ValueError(f"the README has no {BEGIN} ... {END}")
-    return pattern.sub(lambda found: f"{found[1]}\n{table(here, 'lessons/')}\n{found[2]}", readme)
+    return _between(readme, BEGIN, END, table(here, "lessons/"))
+
+
+def with_picture(readme: str, words: str) -> str:
+    """The README's text with the picture of the bars and what it says, where the README has a place for it."""
+    if PICTURE_BEGIN not in readme:
+        return readme
+    return _between(readme, PICTURE_BEGIN, PICTURE_END, f"![{words}](lessons/{PICTURE})")
+
+
+def _between(text: str, begin: str, end: str, new: str) -> str:
+    pattern = re.compile(f"({re.escape(begin)}).*?({re.escape(end)})", re.S)
+    if not pattern.search(text):
+        raise ValueError(f"the README has no {begin} ... {end}")
+    return pattern.sub(lambda found: f"{found[1]}\n{new}\n{found[2]}", text)
 
 
 def main() -> int:
@@ -133,11 +145,27 @@ def main() -> int:
 
 
 def write_readme(here: Course) -> None:
-    """Bring the README's table of lessons up to date, where the course has a README with the two marks."""
+    """Bring the README's table of lessons and its picture up to date, where the README has marks for them."""
     readme = here.root / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
-    if BEGIN in text and (fresh := with_table(text, here)) != text:
+    if BEGIN not in text:
+        return
+    fresh = with_table(text, here)
+    if PICTURE_BEGIN in text:
+        words, drawing = picture()
+        fresh = with_picture(fresh, words)
+        (here.lessons / PICTURE).write_text(drawing, encoding="utf-8", newline="\n")
+    if fresh != text:
         readme.write_text(fresh, encoding="utf-8", newline="\n")
+
+
+def picture() -> tuple[str, str]:
+    """What the training bars say before anybody moves them, and their drawing as a file of its own."""
+    from memory_budget import bars  # only here: it brings ipywidgets, which a README without picture spares
+    from memory_budget.drawing.picture import alone
+
+    picture = bars.training().picture
+    return picture.words, alone(picture.svg)
 
 
 if __name__ == "__main__":

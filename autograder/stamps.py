@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from autograder.course import IGNORED, Course
+from autograder.course import IGNORED, PICTURE, Course
 
 SHARED = "shared"
 
@@ -26,7 +26,8 @@ def lesson_stamp(here: Course, lesson: str) -> str:
 
 def shared_stamp(here: Course) -> str:
     """The digest of what all lessons share: every source, the glossary, the index and the README."""
-    made = [here.lessons / "index.ipynb", *(kind / "glossary.md" for kind in (here.lessons, here.solutions))]
+    made = [here.lessons / name for name in ("index.ipynb", "glossary.md", PICTURE)]
+    made.append(here.solutions / "glossary.md")
     return _digest(here, [*files(here.source), *_code(), *made, here.root / "README.md"])
 
 

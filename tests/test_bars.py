@@ -57,7 +57,9 @@ def test_each_regime_draws_its_own_terms_beside_the_lesson_s_sixteen(recipe):
 def test_training_draws_the_budget_s_bytes(size, recipe, optimizer):
     picture = pictures.training(size, recipe, optimizer, 80 * GB)
     expected = kept(budget.predict(budget.Setup(parameters=size, recipe=recipe, optimizer=optimizer)).bytes)
-    assert drawn(picture) == [{"weights": expected["weights"]}, expected]
+    beside = "mixed" if recipe == "fp32" else "fp32"
+    other = kept(budget.predict(budget.Setup(parameters=size, recipe=beside, optimizer=optimizer)).bytes)
+    assert drawn(picture) == [{"weights": expected["weights"]}, expected, other]
 
 
 def test_seven_billion_says_the_sum_of_the_lesson():

@@ -9,7 +9,7 @@ from conftest import ROOT, lesson_names
 
 from autograder import cells as made
 from autograder import index, questions
-from autograder.course import course
+from autograder.course import PICTURE, course
 from autograder.how_far import how_far, number
 
 HERE = course(ROOT)
@@ -39,6 +39,14 @@ def test_every_link_of_the_index_leads_to_a_file():
 def test_the_readmes_table_of_lessons_is_in_step_with_their_metadata():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme == index.with_table(readme, HERE), "run make build"
+
+
+def test_the_readmes_picture_shows_and_says_what_the_bars_do():
+    words, drawing = index.picture()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == index.with_picture(readme, words), "run make build"
+    assert (HERE.lessons / PICTURE).read_text(encoding="utf-8") == drawing, "run make build"
+    assert f"![{words}](lessons/{PICTURE})" in readme
 
 
 def test_a_row_tells_title_questions_minutes_prerequisites_and_gpu(here):

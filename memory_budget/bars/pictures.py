@@ -65,22 +65,34 @@ def regime(recipe: str, optimizer: str = "adamw") -> Picture:
 
 
 def training(parameters: int, recipe: str, optimizer: str, device_bytes: int) -> Picture:
-    """Weights alone and the whole training state of a model of that size, against a device."""
-    here = budget.predict(budget.Setup(parameters=parameters, recipe=recipe, optimizer=optimizer))
+    """Weights alone and the training state of a model of that size, fp32 beside mixed, against a device."""
+    beside = "mixed" if recipe == "fp32" else "fp32"
+    here, other = (
+        budget.predict(budget.Setup(parameters=parameters, recipe=name, optimizer=optimizer))
+        for name in (recipe, beside)
+    )
     state = present(here.bytes)
     weights = {"weights": state["weights"]}
     ratio = number_text(here.total_bytes / weights["weights"], 3)
     alone = bytes_text(weights["weights"])
-    words = f"{here.sentence(device_bytes)}. The weights alone are {alone}: {ratio} times less."
-    rows = [Row(name="weights alone", pieces=weights), Row(name="training", pieces=state)]
+    words = (
+        f"{here.sentence(device_bytes)}. The weights alone are {alone}: {ratio} times less. "
+        f"The same in {beside}: {bytes_text(other.total_bytes)}."
+    )
+    columns = {
+        "weights alone": weights,
+        "training": state,
+        f"in {beside}": present(other.bytes),
+    }
+    rows = [Row(name=name, pieces=pieces) for name, pieces in columns.items()]
     svg = stacked_bars(
         rows,
-        axis_bytes=axis_top(max(here.total_bytes, 10 * GB), MEMORY_LADDER),
+        axis_bytes=axis_top(max(here.total_bytes, other.total_bytes, 10 * GB), MEMORY_LADDER),
         label=words,
         lines=device_lines(device_bytes),
         legend=(*TRAINED_KEYS, "temporaries"),
     )
-    return Picture(svg=svg, words=words, table=numbers_table({"weights alone": weights, "training": state}))
+    return Picture(svg=svg, words=words, table=numbers_table(columns))
 
 
 def _escape_setup(model: str, share: float, rank: int, base: str) -> budget.Setup:
