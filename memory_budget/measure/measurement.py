@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory_budget.palette import STATE_KEYS, TENSOR_CLASSES
 from memory_budget.units import MB, both_text, bytes_text
@@ -132,6 +132,9 @@ class Measurement:
             else ("", "measured", "", "")
         )
         return [heads, *self.rows()]
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         head, *rows = self._table()
