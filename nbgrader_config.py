@@ -24,3 +24,6 @@ c.CourseDirectory.ignore = [".ipynb_checkpoints", "*.pyc", "__pycache__", ".DS_S
 # What a learner sees where a solution was: a comment, so that a fresh lesson runs to its end.
 c.ClearSolutions.code_stub = {"python": "# your answer here"}
 c.ClearSolutions.text_stub = "*Your answer here.*"
+
+# Submissions are run by `make grade`, in a sandbox; nbgrader's own autograde would run them unprotected.
+c.Autograde.autograde_preprocessors = ["autograder.gradebook.LayVerdicts"]

@@ -8,9 +8,11 @@ the learner's code beside the checks. Gradebook, formgrader, feedback and export
 from __future__ import annotations
 
 import html
+import importlib.util
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -168,7 +170,7 @@ class Heard(logging.Handler):
     def last(self) -> str:
         """The last line of the last complaint, which names the reason."""
         lines = [line for text in self.lines for line in text.splitlines() if line.strip()]
-        wanted = [line for line in lines if "rror" in line] or lines
+        wanted = [line for line in lines if re.match(r"[\w.]+(?:Error|Exception|Entry)\b", line.strip())] or lines
         return wanted[-1].strip()[:300] if wanted else "nbgrader gave no reason"
 
 
@@ -193,7 +195,16 @@ def course_config(here: Course) -> Config:
             folders[name] = value
     if url := os.environ.get("MEMORY_BUDGET_DB_URL"):
         folders.db_url = url
+    folders.db_url = _with_driver(folders.db_url)
     return config
+
+
+def _with_driver(url: str) -> str:
+    """A PostgreSQL address that names no driver gets the one that is installed."""
+    plain = re.match(r"postgres(?:ql)?://", url)
+    if plain and importlib.util.find_spec("psycopg") is None and importlib.util.find_spec("psycopg2"):
+        return f"postgresql+psycopg2://{url[plain.end() :]}"
+    return url
 
 
 @contextmanager
