@@ -1,0 +1,178 @@
+"""Nonsense in notebooks and in the worker's replies: the grader never dies and never gives a point for it."""
+
+from __future__ import annotations
+
+import json
+
+import grading_course as tiny
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from autograder import grader, sanitise, sandbox, slicing, submissions
+from autograder.grader import Job
+
+QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+)
+sources = st.one_of(
+    st.text(max_size=60),
+    st.sampled_from([*tiny.SOLUTIONS.values(), "check('tiny_choice')", "def f(:", "x = (", "%magic", "!ls", "\ud800"]),
+    anything,
+)
+cells = st.fixed_dictionaries(
+    {},
+    optional={
+        "cell_type": st.sampled_from(["code", "markdown", "raw", "", 7]) | anything,
+        "source": sources,
+        "id": st.sampled_from(["setup", "tiny-choice", "demo"]) | anything,
+        "metadata": anything
+        | st.fixed_dictionaries({"nbgrader": anything})
+        | st.fixed_dictionaries(
+            {"nbgrader": st.fixed_dictionaries({"grade_id": st.sampled_from(["tiny_choice", "tiny_why"]) | anything})}
+        ),
+        "outputs": anything,
+    },
+)
+notebooks = st.fixed_dictionaries(
+    {"cells": st.lists(cells | anything, max_size=8)},
+    optional={
+        "metadata": anything | st.just({"memory_budget": {"lesson": tiny.LESSON}}),
+        "nbformat": anything,
+        "worksheets": anything,
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    return tiny.make_course(tmp_path_factory.mktemp("fuzz") / "course")
+
+
+@pytest.fixture(scope="module")
+def lesson(course):
+    text = (course.lessons / tiny.LESSON / tiny.NOTEBOOK).read_text(encoding="utf-8")
+    return submissions.read_lesson(text, tiny.LESSON, "tiny-lesson")
+
+
+@QUIET
+@given(made=notebooks)
+def test_any_notebook_is_arranged_with_each_graded_cell_once_or_refused_in_a_line(lesson, made):
+    try:
+        read = submissions.read(json.dumps(made).encode("utf-8", "surrogatepass"))
+    except submissions.Unreadable as reason:
+        assert "\n" not in str(reason)
+        return
+    arranged = submissions.arrange(read, lesson)
+    marked = [p.cell.marks["grade_id"] for p in arranged.cells if p.cell.marks]
+    assert sorted(marked) == sorted(c.marks["grade_id"] for c in lesson.cells if c.marks)
+    steps = [slicing.Step(source=p.cell.source, given=p.untouched) for p in arranged.cells if p.runs]
+    plan = slicing.plan(steps)
+    assert len(plan.sources) == len(steps)
+    assert all(source == step.source for source, step in zip(plan.sources, steps, strict=True) if not step.given)
+
+
+@QUIET
+@given(body=st.binary(max_size=300))
+@example(body=b"\xff\xfe\x00")
+@example(body=b'{"cells": [{"cell_type": "code", "source": "\\ud800"}]}')
+def test_any_bytes_are_read_or_refused_in_a_line(body):
+    try:
+        submissions.read(body)
+    except submissions.Unreadable as reason:
+        assert "\n" not in str(reason)
+
+
+class Worker:
+    """A worker that says what it likes."""
+
+    def __init__(self, replies: list):
+        self.replies = replies
+
+    def ask(self, request, timeout_s):
+        reply = self.replies.pop(0) if self.replies else {}
+        if isinstance(reply, str):
+            raise sandbox.Stopped(reply, "made up")
+        return reply
+
+    def said(self):
+        return ""
+
+    def close(self):
+        pass
+
+
+wrong = st.one_of(
+    st.dictionaries(st.text(max_size=6), anything, max_size=4),
+    st.fixed_dictionaries({"ok": anything}),
+    st.fixed_dictionaries({"ok": st.fixed_dictionaries({"t": st.text(max_size=6), "v": anything})}),
+    st.fixed_dictionaries({"outputs": st.lists(anything, max_size=3), "error": anything, "touched": anything}),
+    st.sampled_from(["time", "died", "protocol", "output", "memory"]),
+)
+
+
+@QUIET
+@given(replies=st.lists(wrong, max_size=60))
+def test_any_replies_are_judged_and_earn_nothing(course, lesson, replies):
+    text = (course.lessons / tiny.LESSON / tiny.NOTEBOOK).read_text(encoding="utf-8")
+    job = Job(
+        student="somebody",
+        lesson=tiny.LESSON,
+        lesson_name="tiny-lesson",
+        lesson_text=text,
+        notebook=text.encode(),
+        seed=1,
+        questions=str(course.questions / "lesson_90.py"),
+        shut_in=False,
+    )
+    grading = grader.Grading(job, lesson, submissions.arrange(submissions.read(job.notebook), lesson))
+    left = list(replies)
+    grading._restart = lambda: setattr(grading, "worker", Worker(left))
+    grading.run()
+    result = grading.result()
+    json.dumps(result)
+    right = {"tiny_weights_gb": (14,), "tiny_total_gb": (48,), "tiny_choice": ("b", "B")}
+    for name, judged in result["verdicts"].items():
+        given_right = any(
+            isinstance(reply, list) and reply[1].get("ok", {}) and reply[1]["ok"].get("v") in right.get(name, ())
+            for reply in result["asked"][name]
+            if isinstance(reply[1].get("ok"), dict)
+        )
+        assert judged["score"] in (0, None) or given_right
+
+
+@QUIET
+@given(made=anything | st.lists(st.fixed_dictionaries({"output_type": st.just("display_data"), "data": anything})))
+def test_any_outputs_are_cleaned(made):
+    json.dumps(sanitise.outputs(made))
+
+
+@QUIET
+@given(
+    text=st.lists(
+        st.sampled_from(
+            ["<script>", "</script>", "<svg", " onload=alert(1)", ">", "<img src=x ", "onerror=alert(1)", "<style>", "</style>"]
+            + ["<a href='javascript:alert(1)'>", "<!--", "-->", "<![CDATA[", "]]>", "<math><mi//xlink:href='data:x'>", "'", '"']
+            + ["<foreignObject>", "<iframe src=//x>", "<div style='position:fixed;top:0'>", "&lt;script&gt;", "<noscript>", "<p title='"]
+        ),
+        max_size=14,
+    ).map("".join)
+)
+@example(text="<noscript><p title='</noscript><img src=x onerror=alert(1)>'>")
+@example(text="<svg></p><style><a id='</style><img src=1 onerror=alert(1)>'>")
+@example(text="<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>")
+def test_no_html_keeps_a_script_or_a_handler(text):
+    from html.parser import HTMLParser
+
+    class Look(HTMLParser):
+        def handle_starttag(self, tag, attributes):
+            assert tag not in ("script", "style", "iframe", "foreignobject", "object", "embed", "base", "meta", "form")
+            for name, value in attributes:
+                assert not name.startswith("on")
+                assert "javascript:" not in (value or "")
+                assert name != "style" or "position" not in (value or "")
+
+    for clean in (sanitise.html(text), sanitise.markdown(text)):
+        Look().feed(clean)
