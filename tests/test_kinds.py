@@ -310,7 +310,11 @@ def test_the_line_that_raised_is_named():
     ("body", "asks"),
     [
         ("return 1 / 0", "What can be zero there?"),
-        ("return {}['total']", "spelt as in the task"),
+        ("return {}['total']", "Which keys does that dict have"),
+        ("return sizes.totl", "after the dot"),
+        ("return {}.numel()", "not a tensor"),
+        ("return 1.5 ^ 2", "two stars"),
+        ("return momentum", "needs quotes"),
         ("return None.numel()", "still None"),
         ("return sizes + 1", "not of the kind"),
         ("return int('x')", "What does that line need"),

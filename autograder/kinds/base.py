@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autograder import verdict, wire
+from autograder.kinds.errors import lead_on
 from autograder.verdict import Verdict
 
 
@@ -114,8 +115,13 @@ def refused(value: wire.Refused) -> Verdict:
     return verdict.not_yet(f"This answer cannot be read: {value.reason}.", slip="unreadable")
 
 
-def reply_trouble(reply: dict, name: str, signature: str = "") -> Verdict | None:
-    """Return the verdict for a reply that brought no value (missing, error, too slow, ...), or None."""
+def reply_trouble(
+    reply: dict, name: str, signature: str = "", elsewhere: bool = False
+) -> Verdict | None:
+    """Return the verdict for a reply that brought no value (missing, error, too slow, ...), or None.
+
+    `elsewhere` says that the function was called with a model or an optimizer of the check's own.
+    """
     if reply.get("missing"):
         return verdict.unanswered(
             f"There is no `{name}` yet: run the cell that defines it, then this one again."
@@ -133,7 +139,7 @@ def reply_trouble(reply: dict, name: str, signature: str = "") -> Verdict | None
         message = f"`{name}` takes other arguments than the task gives it. Does it begin `{begin}`?"
         return verdict.not_yet(message, slip="other arguments")
     if "error" in reply:
-        return _error_verdict(reply)
+        return _error_verdict(reply, elsewhere)
     if "value" in reply:
         return _not_a_function(reply, name)
     if "refused" in reply:
@@ -149,21 +155,7 @@ def _not_a_function(reply: dict, name: str) -> Verdict:
     return verdict.not_yet(message, slip="not a function")
 
 
-#: errors that beginners meet, and the question each one asks
-LEADS = {
-    "ZeroDivisionError": "What can be zero there?",
-    "KeyError": "Is that key spelt as in the task?",
-    "IndexError": "How many items are there?",
-    "RecursionError": "Does the function call itself without an end?",
-    "TypeError": "Which value there is not of the kind you expect?",
-    "AttributeError": "Is the name after the dot spelt as in the lesson?",
-    "ModuleNotFoundError": "Is that library part of the course?",
-    "SystemExit": "A function hands back a value; what is the exit for?",
-    "KeyboardInterrupt": "Was it interrupted?",
-}
-
-
-def _error_verdict(reply: dict) -> Verdict:
+def _error_verdict(reply: dict, elsewhere: bool) -> Verdict:
     said = reply["error"]
     kind, _, text = said.partition(": ")
     line = f" in line {reply['line']}" if "line" in reply else ""
@@ -175,18 +167,10 @@ def _error_verdict(reply: dict) -> Verdict:
         )
         return verdict.not_yet(message, slip="stub raises")
     if kind in ("NameError", "UnboundLocalError"):
-        message = f"It uses a name that is not defined{line}{code}: {text.replace('`', chr(39))}."
+        message = f"It uses a name that is not defined{line}{code}: {text.replace('`', chr(39))}. {lead_on(said)}"
         return verdict.not_yet(message, slip="unknown name")
     shown = said.replace("`", "'").rstrip(".")
-    return verdict.not_yet(f"Your code stopped{line}{code} with {shown}. {_lead_on(said)}", slip="raises")
-
-
-def _lead_on(said: str) -> str:
-    """Return the question that an error most often answers to."""
-    if "NoneType" in said:
-        return "What there is still None?"
-    kind = said.partition(":")[0]
-    return LEADS.get(kind, "What does that line need that it does not have?")
+    return verdict.not_yet(f"Your code stopped{line}{code} with {shown}. {lead_on(said, elsewhere)}", slip="raises")
 
 
 # ---------------------------------------------------------------- reading what a learner typed

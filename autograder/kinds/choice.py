@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from autograder import verdict
+from autograder import verdict, wire
 from autograder.kinds.base import Question, article
 from autograder.verdict import Verdict
 
@@ -68,14 +69,23 @@ class Set(Question):
         return verdict.not_yet(self.missing, slip="missing")
 
     def _trouble(self, value: Any) -> tuple[str, str] | None:
-        form = 'Write a set of letters, such as {"x", "y"}.'
+        form = "Write the letters in curly brackets, each in its own quotes."
         if isinstance(value, list | tuple):
             return "list for a set", f"The answer is {article(value)}; order does not matter here. {form}"
         if not isinstance(value, frozenset):
             return "not a set", f"The answer is {article(value)}. {form}"
         if any(letter_of(item, self.options) is None for item in value):
-            return "unknown letter", f"Only these letters stand for an option: {', '.join(self.options)}."
+            return "unknown letter", self._unknown(value)
         return None
+
+    def _unknown(self, value: frozenset) -> str:
+        """Say which member is no letter of an option, and how to write it where it holds several."""
+        wrong = sorted(wire.one_line(str(item), 30) for item in value if letter_of(item, self.options) is None)
+        said = f"Only these letters stand for an option: {', '.join(self.options)}; you have {wrong[0]!r}."
+        inside = [letter for letter in re.split(r"[\s,;]+", wrong[0].lower()) if letter]
+        if len(inside) > 1 and all(letter in self.options for letter in inside):
+            return f"{said} That is one text: does each letter have quotes of its own?"
+        return said
 
     def right_answers(self) -> list[Any]:
         upper = {letter.upper() for letter in self.right}

@@ -18,7 +18,7 @@ from autograder.kinds.base import (
     refused,
     reply_trouble,
 )
-from autograder.kinds.number import UNIT_BYTES, in_other_units, unit_message
+from autograder.kinds.number import CARET, POWERS, UNIT_BYTES, in_other_units, unit_message
 from autograder.verdict import Verdict
 
 
@@ -44,7 +44,7 @@ class Function(Question):
     around: str = ""
     timeout_s: float = 5.0
     right_sources: tuple[str, ...] = ()
-    hint: str = "Try it by hand on the worked example, one term after the other. Where do the two part?"
+    hint: str = ""
 
     def requests(self, rng: random.Random) -> list[wire.Request]:
         examples = [self.example] if self.example is not None else []
@@ -55,7 +55,7 @@ class Function(Question):
 
     def decide(self, replies: list[dict], requests: list[wire.Request]) -> Verdict:
         troubles = [
-            reply_trouble(reply, self.name, self.signature) or self._result_trouble(reply)
+            reply_trouble(reply, self.name, self.signature, bool(self.around)) or self._result_trouble(reply)
             for reply in replies
         ]
         if any(troubles) and not (self.each_counts and not all(troubles)):
@@ -115,7 +115,11 @@ class Function(Question):
                 "follow them?"
             )
             return verdict.not_yet(message, slip="only the example")
-        return verdict.not_yet(self.hint)
+        return verdict.not_yet(self.hint or self._by_hand())
+
+    def _by_hand(self) -> str:
+        on = "the worked example" if self.example is not None else "small numbers"
+        return f"Try it by hand on {on}, one term after the other. Where do the two part?"
 
     def _recognise(self, given: list, requests: list[wire.Request]) -> tuple[str, str] | None:
         for slip in self.slips:
@@ -126,7 +130,13 @@ class Function(Question):
         for other in UNIT_BYTES if self.unit in UNIT_BYTES else ():
             if other != self.unit and self._all_in(other, given, requests):
                 return f"in {other}", unit_message(other, self.unit)
+        if self.unit in POWERS and self._all_times(UNIT_BYTES[self.unit] / (10 ^ POWERS[self.unit]), given, requests):
+            return CARET
         return None
+
+    def _all_times(self, factor: float, given: list, requests: list[wire.Request]) -> bool:
+        rights = [self.reference(*request.args) for request in requests]
+        return all(self._same(one, right * factor) for one, right in zip(given, rights, strict=True))
 
     def _slips(self, slip: Slip, given: Any, args: tuple) -> bool:
         try:

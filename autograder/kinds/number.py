@@ -29,6 +29,14 @@ UNIT_WORDS = {
     "TiB": "TiB (2^40 bytes)",
 }
 
+#: the power of ten in a unit, as a learner may write it with a caret, which is no power in Python
+POWERS = {"MB": 6, "GB": 9, "TB": 12}
+CARET = (
+    "caret",
+    "Your result is far too large, as if it were not divided by the bytes in a unit. In Python a power is "
+    "written with two stars; what does `^` do?",
+)
+
 
 def in_other_units(value: float, unit: str) -> dict[str, float]:
     """Return the same amount in every unit but its own: {"GiB": 13.04, ...}; empty when `unit` is no size."""
@@ -74,7 +82,7 @@ class Number(Question):
         known = self.known_slips()
         fits = [entry for entry in known if close(value, entry[0], self.slip_tolerance)]
         if not fits:
-            return self._slip_in_bytes(value)
+            return self._slip_in_bytes(value) or self._caret(value)
         _, name, message = min(fits, key=lambda entry: abs(entry[0] - value))
         return name, message
 
@@ -95,6 +103,13 @@ class Number(Question):
                 message = f"This looks like single bytes; the task asks for {self.unit}. And: {slip.message}"
                 return f"{slip.name}, in bytes", message
         return None
+
+    def _caret(self, value: float) -> tuple[str, str] | None:
+        """Return (slip, message) where bytes were divided by `10^9`, which is 3, or None."""
+        if self.unit not in POWERS:
+            return None
+        wrong = self.right * UNIT_BYTES[self.unit] / (10 ^ POWERS[self.unit])
+        return CARET if close(value, wrong, self.slip_tolerance) else None
 
     def right_answers(self) -> list[Any]:
         return [self.right, float(self.right), *self.also_right]

@@ -6,9 +6,14 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograder import verdict
+from autograder import verdict, wire
 from autograder.kinds.base import Question, article, is_blank, key_trouble, misspelt
 from autograder.verdict import Verdict
+
+
+def plain(line: str) -> str:
+    """Return a line without what does not matter: case, spaces, a full stop or comma at its end."""
+    return " ".join(line.lower().split()).rstrip(" .,;")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,16 +32,14 @@ class Order(Question):
             return verdict.not_yet(
                 f"The answer is {article(value)}, and a list of lines is asked.", slip="not a list"
             )
-        given = tuple(item.strip() if isinstance(item, str) else item for item in value)
+        known = {plain(item): item for item in self.right}
+        given = tuple(known.get(plain(item), item) if isinstance(item, str) else item for item in value)
         if given == self.start:
             return verdict.unanswered(
                 "Move the lines of the list into order (Alt+Up and Alt+Down move a line)."
             )
         if sorted(map(str, given)) != sorted(self.right):
-            message = (
-                "The list must hold each line once, with its words unchanged. Copy the missing one back in."
-            )
-            return verdict.not_yet(message, slip="other lines")
+            return verdict.not_yet(self._other_lines(given), slip="other lines")
         if given == self.right:
             return verdict.right(self.praise)
         for slip in self.slips:
@@ -45,8 +48,22 @@ class Order(Question):
                 return verdict.not_yet(slip.message, slip=slip.name)
         return verdict.not_yet(self.hint)
 
+    def _other_lines(self, given: tuple) -> str:
+        """Say what keeps the list from holding each line once."""
+        if not any(isinstance(item, str) for item in given):
+            return "The list must hold the lines themselves. Can you move them, words and all?"
+        for item in given:
+            if item not in self.right:
+                shown = wire.one_line(item, 60) if isinstance(item, str) else article(item)
+                return f"This is none of the lines: {shown}. Each must stand once, with its words unchanged."
+        doubled = next((item for item in given if given.count(item) > 1), None)
+        if doubled is not None:
+            return f"This line stands there more than once: {doubled}. Which one did it take the place of?"
+        lost = next(item for item in self.right if item not in given)
+        return f"This line is missing: {lost}. Copy it back in."
+
     def right_answers(self) -> list[Any]:
-        return [list(self.right), tuple(self.right), [f" {item}" for item in self.right]]
+        return [list(self.right), tuple(self.right), [f" {item.capitalize()}." for item in self.right]]
 
     def wrong_answers(self) -> list[tuple[str, Any]]:
         return [(slip.name, self._showing(slip.value)) for slip in self.slips]
@@ -64,10 +81,14 @@ class Order(Question):
 
 @dataclass(frozen=True, kw_only=True)
 class Match(Question):
-    """A dict filled in from `choices`, with credit for each row. A slip's value is (key, value)."""
+    """A dict filled in from `choices`, with credit for each row. A slip's value is (key, value).
+
+    `also` are other words for a choice: {other word: choice}.
+    """
 
     right: dict[str, str]
     choices: tuple[str, ...]
+    also: dict[str, str] = field(default_factory=dict)
     hints: dict[str, str] = field(default_factory=dict)
 
     def decide_value(self, value: Any) -> Verdict:
@@ -90,6 +111,7 @@ class Match(Question):
         if is_blank(given):
             return False, "not answered yet.", None
         word = given.strip().lower() if isinstance(given, str) else None
+        word = self.also.get(word, word)
         if word == self.right[key]:
             return True, "right.", None
         for slip in self.slips:
