@@ -33,7 +33,9 @@ def export(
     people = _roster(roster) if roster else None
     table = (_canvas if lms == "canvas" else _moodle)(lessons, titles, scores, people, places)
     made = io.StringIO()
-    csv.writer(made, lineterminator="\n").writerows([[safe_cell(str(cell)) for cell in line] for line in table])
+    csv.writer(made, lineterminator="\n").writerows(
+        [[safe_cell(str(cell)) for cell in line] for line in table]
+    )
     write_whole(path, made.getvalue())
     say(f"{len(table) - 1} students in {path}")
     return _unmatched(rows, people, say)
@@ -56,7 +58,9 @@ def _roster(path: str) -> list[dict[str, str]]:
     return [line for line in lines if not (line.get("Student") or "").strip().startswith("Points Possible")]
 
 
-def _canvas(lessons: list[str], titles: dict, scores: dict, people: list[dict] | None, places: Places) -> list[list]:
+def _canvas(
+    lessons: list[str], titles: dict, scores: dict, people: list[dict] | None, places: Places
+) -> list[list]:
     """Canvas matches by ID, SIS User ID or SIS Login ID; without its roster a student's id here is the login."""
     table: list[list] = [[*_CANVAS, *(titles[lesson] for lesson in lessons)]]
     if people is None:
@@ -68,7 +72,9 @@ def _canvas(lessons: list[str], titles: dict, scores: dict, people: list[dict] |
     return table
 
 
-def _moodle(lessons: list[str], titles: dict, scores: dict, people: list[dict] | None, places: Places) -> list[list]:
+def _moodle(
+    lessons: list[str], titles: dict, scores: dict, people: list[dict] | None, places: Places
+) -> list[list]:
     """Moodle's grade import lets one choose the column that names the user; the feedback is a column as well."""
     students = sorted({row.student for row in scores.values()})
     keep = [key for key in _MOODLE_KEYS if people and key in people[0]] or ["username"]
@@ -95,7 +101,9 @@ def _score(scores: dict, person: dict, keys: tuple[str, ...], lesson: str) -> st
 
 def _notes(scores: dict, person: dict, lessons: list[str], places: Places) -> str:
     found = [_row(scores, person, _MOODLE_KEYS, lesson) for lesson in lessons]
-    return "; ".join(filter(None, (note(Store(places.results / r.lesson).noted(r.student)) for r in found if r)))
+    return "; ".join(
+        filter(None, (note(Store(places.results / r.lesson).noted(r.student)) for r in found if r))
+    )
 
 
 def _unmatched(rows: list[Row], people: list[dict] | None, say: Callable[[str], None]) -> int:

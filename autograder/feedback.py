@@ -61,7 +61,9 @@ def feedback(
             except (GradebookError, OSError) as error:
                 failed.append(student)
                 say(f"{student}: no feedback ({error})")
-    say(f"{lesson_id}: {len(graded) - len(failed)} pages in {book.here.root / book.config.CourseDirectory.feedback_directory}")
+    say(
+        f"{lesson_id}: {len(graded) - len(failed)} pages in {book.here.root / book.config.CourseDirectory.feedback_directory}"
+    )
     return 1 if failed else 0
 
 

@@ -146,7 +146,11 @@ def _grade_all(
 ) -> int:
     """Grade what is not graded yet, and enter results in the students' order while later ones are under way."""
     failed = 0
-    with runner(options) as start, progress(len(handed_in), lesson.id, options.quiet) as step:
+    with (
+        book.held_open(),
+        runner(options) as start,
+        progress(len(handed_in), lesson.id, options.quiet) as step,
+    ):
         waiting: list[tuple[Submitted, str, Any]] = []
         for one in handed_in:
             key = store.key(one, job, options.seed)
@@ -421,13 +425,12 @@ class Store:
     def key(self, one: Submitted, job: Job, seed: int | None) -> str:
         """The name of a result: a hash of all that it depends on but a seed that was drawn."""
         bank = Path(job.questions).read_bytes() if job.questions else b""
-        reference_ = digest(json.dumps(job.reference, sort_keys=True))
         parts = (
             one.student,
             one.body or b"",
             job.lesson_text,
             bank,
-            reference_,
+            job.reference is not None,
             job.limits,
             job.shut_in,
             seed,

@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -170,7 +171,9 @@ class Heard(logging.Handler):
     def last(self) -> str:
         """The last line of the last complaint, which names the reason."""
         lines = [line for text in self.lines for line in text.splitlines() if line.strip()]
-        wanted = [line for line in lines if re.match(r"[\w.]+(?:Error|Exception|Entry)\b", line.strip())] or lines
+        wanted = [
+            line for line in lines if re.match(r"[\w.]+(?:Error|Exception|Entry)\b", line.strip())
+        ] or lines
         return wanted[-1].strip()[:300] if wanted else "nbgrader gave no reason"
 
 
@@ -210,8 +213,6 @@ def _with_driver(url: str) -> str:
 @contextmanager
 def quiet() -> Iterator[None]:
     """nbgrader's own deprecation warnings are not our instructors' business; alembic is found beside our Python."""
-    import sys
-
     before = os.environ.get("PATH", "")
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
     try:
@@ -220,6 +221,41 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         os.environ["PATH"] = before
+
+
+@contextmanager
+def _in_place_of_gradebook(book: Gradebook) -> Iterator[None]:
+    """Give nbgrader's steps the gradebook that is open already, each time they would open one."""
+
+    class Lent:
+        def __enter__(self):
+            return book
+
+        def __exit__(self, *error):
+            return None
+
+        def __getattr__(self, name):
+            return getattr(book, name)
+
+    modules = [sys.modules[f"nbgrader.{name}"] for name in _OPENING]
+    before = [module.Gradebook for module in modules]
+    for module in modules:
+        module.Gradebook = lambda *given: Lent()
+    try:
+        yield
+    finally:
+        for module, kept in zip(modules, before, strict=True):
+            module.Gradebook = kept
+
+
+#: nbgrader's modules that open the gradebook while a submission is graded
+_OPENING = (
+    "converters.autograde",
+    "preprocessors.overwritecells",
+    "preprocessors.overwritekernelspec",
+    "preprocessors.saveautogrades",
+    "preprocessors.latesubmissions",
+)
 
 
 class Book:
@@ -231,6 +267,7 @@ class Book:
         self.config = course_config(here)
         self.url = self.config.CourseDirectory.db_url
         self.course_id = self.config.CourseDirectory.course_id
+        self._shared: Gradebook | None = None
 
     def folder(self, step: str, student: str, lesson: str) -> Path:
         """nbgrader's folder of a submission in a step: "autograded", "feedback"."""
@@ -239,6 +276,9 @@ class Book:
     @contextmanager
     def open(self) -> Iterator[Gradebook]:
         """nbgrader's gradebook; GradebookError when it cannot be opened."""
+        if self._shared is not None:
+            yield self._shared
+            return
         with quiet():
             try:
                 book = Gradebook(self.url, self.course_id)
@@ -246,6 +286,31 @@ class Book:
                 raise GradebookError(f"the gradebook cannot be opened: {_one_line(error)}") from error
             with book:
                 yield book
+
+    @contextmanager
+    def held_open(self) -> Iterator[None]:
+        """Keep one connection for many submissions: nbgrader opens a dozen for each otherwise."""
+        with self.open() as book:
+            self._shared = book
+            try:
+                with _in_place_of_gradebook(book):
+                    yield
+            finally:
+                self._shared = None
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """All that is written about a submission, or nothing: what nbgrader commits cell by cell waits for the end."""
+        with self.open() as book:
+            commit, book.db.commit = book.db.commit, book.db.flush
+            try:
+                yield
+            except BaseException:
+                book.db.rollback()
+                raise
+            finally:
+                book.db.commit = commit
+            commit()
 
     # -- the lesson
 
@@ -285,9 +350,15 @@ class Book:
     def write(self, result: dict, lesson: Lesson, timestamp: str | None) -> None:
         """Enter one result: nbgrader's autograde on the clean notebook. Marks given by hand stay as they are."""
         student = result["student"]
-        before = self._marks_by_hand(student, lesson)
-        texts = self._answers(student, lesson)
         self._stage(result, lesson, timestamp)
+        texts = self._answers(student, lesson)
+        with self._at_once():
+            before = self._marks_by_hand(student, lesson)
+            self._write(result, lesson)
+            self._keep_marks(student, lesson, before, texts)
+
+    def _write(self, result: dict, lesson: Lesson) -> None:
+        student = result["student"]
         config = Config()
         config.merge(self.config)
         folders = config.CourseDirectory
@@ -305,7 +376,6 @@ class Book:
             self._autograde(student, config)
         finally:
             LayVerdicts.results.pop((student, lesson.id), None)
-        self._keep_marks(student, lesson, before, texts)
 
     def _autograde(self, student: str, config: Config) -> None:
         heard = Heard()

@@ -8,14 +8,15 @@ and all others are run again in a new worker, so that only the questions that de
 from __future__ import annotations
 
 import atexit
+import base64
 import hashlib
+import pickletools
 import platform
 import random
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,8 @@ VERSION = 1
 class Job:
     """Everything that one grade depends on, as plain data that can be sent to another machine.
 
-    `lesson_text` is the released notebook's JSON; `reference` holds the outputs of the lesson's own cells by index, or
-    None to run every cell; `questions` is the path of a question bank, or None for the course's own.
+    `lesson_text` is the released notebook's JSON; `reference` holds what the lesson's own cells show and make
+    (`reference_run`), or is None to run every cell; `questions` is the path of a question bank, or None for the course's own.
     """
 
     student: str
@@ -42,7 +43,7 @@ class Job:
     lesson_text: str
     notebook: bytes
     seed: int
-    reference: dict[str, list] | None = None
+    reference: dict[str, dict] | None = None
     questions: str | None = None
     limits: dict = field(default_factory=dict)
     shut_in: bool = True
@@ -119,14 +120,14 @@ class Grading:
         self.restarts = 0
         self.until = time.monotonic() + self.limits.total_s
         self.cells = [i for i, placed in enumerate(arranged.cells) if placed.runs]
-        self.sources, self.shared = self._plan()
+        self.requests, self.shared = self._plan()
 
     # -- running the cells
 
     def run(self) -> None:
         """Run the cells, then ask the questions."""
-        for number, position in enumerate(self.cells, 1):
-            self._run_cell(position, number)
+        for position in self.cells:
+            self._run_cell(position)
         self.until = max(self.until, time.monotonic() + self.limits.cell_s)
         for name, question in self.bank.items():
             self.verdicts[name] = self._ask(name, question)
@@ -138,30 +139,44 @@ class Grading:
             self.worker.close()
             self.worker = None
 
-    def _plan(self) -> tuple[dict[int, str], dict[int, bool]]:
+    def _plan(self) -> tuple[dict[int, list[dict]], dict[int, bool]]:
+        """For each code cell what to ask of the worker, and whether what it shows is the class's."""
         placed = [self.arranged.cells[i] for i in self.cells]
         steps = [slicing.Step(source=p.cell.source, given=p.untouched or self._is_stub(p)) for p in placed]
-        plan = slicing.plan(steps) if self.job.reference is not None else slicing.run_everything(steps)
-        sources, shared = {}, {}
-        for i, p, source, same in zip(self.cells, placed, plan.sources, plan.shared, strict=True):
+        if self.job.reference is None:
+            plan = slicing.run_everything(steps)
+        else:
+            made = self.job.reference.get("values", {})
+            plan = slicing.plan(
+                steps, [frozenset(made.get(str(p.index), ()) if p.untouched else ()) for p in placed]
+            )
+        requests: dict[int, list[dict]] = {}
+        shared = {}
+        for number, (i, p) in enumerate(zip(self.cells, placed, strict=True)):
             stub = self._is_stub(p)
-            sources[i] = p.cell.source if stub else source
-            shared[i] = same and not stub
-        return sources, shared
+            requests[i] = []
+            if plan.values[number] and not stub:
+                values = {name: made[str(p.index)][name] for name in sorted(plan.values[number])}
+                requests[i].append({"do": "restore", "values": values})
+            source = p.cell.source if stub else plan.sources[number]
+            if source:
+                requests[i].append({"do": "cell", "source": source, "number": number + 1})
+            shared[i] = plan.shared[number] and not stub
+        return requests, shared
 
     def _is_stub(self, placed: Placed) -> bool:
         own = self.lesson.cells[placed.index].source if placed.index is not None else None
         return placed.role == "answer" and placed.cell.source.strip() == own.strip()
 
-    def _run_cell(self, position: int, number: int) -> None:
+    def _run_cell(self, position: int) -> None:
         if self.shared[position]:
             index = str(self.arranged.cells[position].index)
-            self.outputs[position] = list(self.job.reference.get(index, []))
-        source = self.sources[position]
-        if not source or self._too_late(position):
+            self.outputs[position] = list(self.job.reference.get("outputs", {}).get(index, []))
+        if not self.requests[position] or self._too_late(position):
             return
         try:
-            reply = self._request(self._cell(source, number), self._cell_time())
+            for request in self.requests[position]:
+                reply = self._request(request, self._cell_time())
         except Stopped as stopped:
             self._leave_out(position, stopped)
             return
@@ -214,9 +229,6 @@ class Grading:
 
     # -- the worker
 
-    def _cell(self, source: str, number: int) -> dict:
-        return {"do": "cell", "source": source, "number": number}
-
     def _cell_time(self) -> float:
         return max(1.0, min(self.limits.cell_s, self.until - time.monotonic()))
 
@@ -232,9 +244,8 @@ class Grading:
             if position in self.left_out:
                 continue
             try:
-                self.worker.ask(
-                    self._cell(self.sources[position], self.cells.index(position) + 1), self._cell_time()
-                )
+                for request in self.requests[position]:
+                    self.worker.ask(request, self._cell_time())
                 self.worker.said()
             except Stopped as stopped:
                 self._leave_out(position, stopped)
@@ -407,21 +418,42 @@ def hidden_paths() -> tuple[str, ...]:
     return tuple(path for path in found if path not in ("/", "/usr", "/usr/local", "/root", "/tmp"))
 
 
-def reference_run(job: Job, say: Callable[[str], None] = lambda text: None) -> dict[str, list]:
-    """The outputs of the lesson's own cells when nothing is answered, by index: what they show for everybody."""
+def reference_run(job: Job) -> dict[str, dict]:
+    """What the lesson's own cells show when nothing is answered, and the plain values they make, by index.
+
+    No learner's code runs here. The values are for workers only, and nothing here ever unpickles them.
+    """
     lesson = submissions.read_lesson(job.lesson_text, job.lesson, job.lesson_name)
     read = submissions.Read(cells=lesson.cells, lesson=lesson.id)
-    grading = Grading(job, lesson, submissions.arrange(read, lesson))
+    grading = Grading(replace(job, reference=None), lesson, submissions.arrange(read, lesson))
     shown: dict[str, list] = {}
+    values: dict[str, dict] = {}
     try:
-        for number, position in enumerate(grading.cells, 1):
-            say(f"{number} of {len(grading.cells)} cells")
-            reply = grading._request(grading._cell(grading.sources[position], number), grading._cell_time())
-            index = grading.arranged.cells[position].index
-            shown[str(index)] = sanitise.outputs(reply.get("outputs"), hidden_paths(), ours=True)
+        for position in grading.cells:
+            placed = grading.arranged.cells[position]
+            for request in grading.requests[position]:
+                reply = grading._request(request, grading._cell_time())
+                shown[str(placed.index)] = sanitise.outputs(reply.get("outputs"), hidden_paths(), ours=True)
+            names = slicing.names_of(placed.cell.source)
+            if placed.untouched and (wanted := sorted(names.binds - names.imports)):
+                kept = grading._request({"do": "snapshot", "names": wanted}, grading._cell_time())["values"]
+                values[str(placed.index)] = {name: text for name, text in kept.items() if is_plain(text)}
     finally:
         grading.close()
-    return shown
+    return {"outputs": shown, "values": values}
+
+
+def is_plain(text: str) -> bool:
+    """Whether a pickled value is made of builtin containers and the library's own records, and of nothing else."""
+    strings: list[str] = []
+    for code, argument, _ in pickletools.genops(base64.b64decode(text)):
+        if isinstance(argument, str):
+            strings.append(argument)
+        if code.name in ("GLOBAL", "INST", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"):
+            return False
+        if code.name == "STACK_GLOBAL" and not any(s.startswith("memory_budget.") for s in strings[-2:]):
+            return False
+    return "memory_budget.measure.small" not in "".join(strings)
 
 
 def digest(*parts: Any) -> str:

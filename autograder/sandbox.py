@@ -243,7 +243,11 @@ def _tried() -> tuple[bool, str | None]:
             command = bwrap_command(given, Limits(), sandbox_view(), strict)
             try:
                 tried = subprocess.run(
-                    [*command[:-1], "-c", "print('shut in')"], capture_output=True, text=True, timeout=60, check=False
+                    [*command[:-1], "-c", "print('shut in')"],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    check=False,
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 return strict, f"bubblewrap did not start: {error}"

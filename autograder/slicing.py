@@ -232,7 +232,9 @@ class _Reader(ast.NodeVisitor):
     def effects(self, own: set[str]) -> bool:
         """Whether anything but its own names may be changed."""
         own = own | self.local
-        return bool(self.changed - own) or not all(last in _QUIET or root in own for root, last in self.called)
+        return bool(self.changed - own) or not all(
+            last in _QUIET or root in own for root, last in self.called
+        )
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Store):
@@ -315,27 +317,36 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """For each step the source to run ("" for none), and whether what it shows comes from the class's one run."""
+    """For each step the source to run ("" for none), names whose values are taken from the class's one run, and
+    whether what it shows is taken from there too.
+    """
 
     sources: tuple[str, ...]
+    values: tuple[frozenset[str], ...]
     shared: tuple[bool, ...]
 
 
 def run_everything(steps: Sequence[Step]) -> Plan:
     """The plan that shares nothing."""
-    return Plan(sources=tuple(step.source for step in steps), shared=(False,) * len(steps))
+    none = (frozenset(),) * len(steps)
+    return Plan(sources=tuple(step.source for step in steps), values=none, shared=(False,) * len(steps))
 
 
-def plan(steps: Sequence[Step]) -> Plan:
-    """Decide which of the given cells are run for this submission."""
+def plan(steps: Sequence[Step], known: Sequence[frozenset[str]] | None = None) -> Plan:
+    """Decide which of the given cells are run for this submission.
+
+    `known` names, for each step, what it binds whose value the class's one run has kept.
+    """
+    known = known if known is not None else (frozenset(),) * len(steps)
     names = [names_of(step.source) for step in steps]
     if any(n.opaque for step, n in zip(steps, names, strict=True) if not step.given):
         return run_everything(steps)
     shown_here = _shown_here(steps, names)
-    needed = _needed(steps, names, shown_here)
+    needed, values = _needed(steps, names, shown_here, known)
     sources = [_source(step, i, needed, shown_here) for i, step in enumerate(steps)]
     shared = tuple(step.given and i not in shown_here for i, step in enumerate(steps))
-    return Plan(sources=tuple(sources), shared=shared)
+    kept = tuple(values.get(i, frozenset()) for i in range(len(steps)))
+    return Plan(sources=tuple(sources), values=kept, shared=shared)
 
 
 def _shown_here(steps: Sequence[Step], names: list[Names]) -> set[int]:
@@ -369,12 +380,23 @@ def _source(step: Step, i: int, needed: dict, shown_here: set[int]) -> str:
     return without_displays(step.source) if needed[i] is None else _part(step.source, needed[i])
 
 
-def _needed(steps: Sequence[Step], names: list[Names], shown_here: set[int]) -> dict[int, frozenset[str] | None]:
-    """Given cells to run, each with the names wanted of it (None: all of it)."""
-    needed: dict[int, frozenset[str] | None] = dict.fromkeys(shown_here)
+Wanted = dict[int, frozenset[str] | None]
+
+
+def _needed(
+    steps: Sequence[Step], names: list[Names], shown_here: set[int], known: Sequence[frozenset[str]]
+) -> tuple[Wanted, dict[int, frozenset[str]]]:
+    """Given cells to run, each with the names wanted of it (None: all of it); and values to take from the one run."""
+    needed: Wanted = dict.fromkeys(shown_here)
+    values: dict[int, frozenset[str]] = {}
     variables = _variables(steps, names)
-    working = [names_of(without_displays(step.source)) if step.given else n for step, n in zip(steps, names, strict=True)]
-    todo = [n for i, (step, n) in enumerate(zip(steps, names, strict=True)) if not step.given or i in shown_here]
+    working = [
+        names_of(without_displays(step.source)) if step.given else n
+        for step, n in zip(steps, names, strict=True)
+    ]
+    todo = [
+        n for i, (step, n) in enumerate(zip(steps, names, strict=True)) if not step.given or i in shown_here
+    ]
     done: set[str] = set()
     while todo:
         wanted = todo.pop().uses - done
@@ -385,13 +407,15 @@ def _needed(steps: Sequence[Step], names: list[Names], shown_here: set[int]) -> 
             touched = wanted & (n.binds | (n.uses & variables))
             if not touched:
                 continue
-            if n.binds == n.imports and not n.uses:
+            if touched <= known[i] and not touched & n.uses:
+                values[i] = values.get(i, frozenset()) | touched
+            elif n.binds == n.imports and not n.uses:
                 needed[i] = needed.get(i, frozenset()) | touched
             else:
                 needed[i] = None
                 todo.append(n)
     _add_settings(steps, working, needed, done)
-    return needed
+    return needed, {i: kept for i, kept in values.items() if i not in needed}
 
 
 def _add_settings(steps: Sequence[Step], names: list[Names], needed: dict, done: set[str]) -> None:

@@ -10,17 +10,23 @@ from __future__ import annotations
 import ast
 import asyncio
 import base64
+import importlib
+import importlib.util
 import inspect
+import io
 import json
 import linecache
 import os
+import pickle
 import signal
 import sys
+import types
 from typing import Any
 
 TEXT_CAP = 100_000
 DATA_CAP = 6_000_000
 OUTPUTS_CAP = 100
+SNAPSHOT_CAP = 200_000
 
 
 class OutOfTime(BaseException):
@@ -315,6 +321,51 @@ def touched_parts(shell: Any) -> set[str]:
     return found
 
 
+# ---------------------------------------------------------------- values that the lesson's own cells made
+
+
+def snapshot(names: dict, wanted: list[str]) -> dict[str, str]:
+    """Values as text, for other workers of the same class; what cannot be kept is left out."""
+    kept = {}
+    for name in wanted:
+        try:
+            body = pickle.dumps(names[name], protocol=4)
+        except Exception:
+            continue
+        if len(body) <= SNAPSHOT_CAP:
+            kept[name] = base64.b64encode(body).decode("ascii")
+    return kept
+
+
+def restore(names: dict, values: dict[str, str]) -> dict:
+    """Bind names to values that the lesson's own cells made in another worker."""
+    for name, text in values.items():
+        names[name] = _Light(io.BytesIO(base64.b64decode(text))).load()
+    return {}
+
+
+class _Light(pickle.Unpickler):
+    """Finds a class in its own module without running the package around it, which may import torch."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        made = []
+        parts = module.split(".")
+        for end in range(1, len(parts)):
+            package = ".".join(parts[:end])
+            if package not in sys.modules:
+                spec = importlib.util.find_spec(package)
+                stub = types.ModuleType(package)
+                stub.__path__ = list(spec.submodule_search_locations)
+                sys.modules[package] = stub
+                made.append(package)
+        try:
+            found = importlib.import_module(module)
+        finally:
+            for package in made:
+                del sys.modules[package]
+        return getattr(found, name)
+
+
 # ---------------------------------------------------------------- limits and the channel
 
 
@@ -378,6 +429,10 @@ def answer(notebook: Notebook, request: dict, reply_to: Any) -> dict:
     try:
         if request["do"] == "cell":
             return notebook.run(request["source"], request["number"])
+        if request["do"] == "snapshot":
+            return {"values": snapshot(notebook.names, request["names"])}
+        if request["do"] == "restore":
+            return restore(notebook.names, request["values"])
         return reply_to(request["request"], notebook.names)
     except OutOfTime:
         return {"timeout": True}

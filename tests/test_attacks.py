@@ -67,7 +67,17 @@ def test_attack_earns_nothing_and_leaves_nothing(attack, trap):
     # what a cell printed, not its source
     printed = json.dumps([cell["outputs"] for cell in result["cells"]])
     assert "s3cret-value" not in printed
-    for sign in ("NET UP", "WRITTEN", "SHADOWED", "FOUND ['", "FOUND [<", "UNSHARE 0", "MOUNT 0", "CHROOT 0", "<script"):
+    for sign in (
+        "NET UP",
+        "WRITTEN",
+        "SHADOWED",
+        "FOUND ['",
+        "FOUND [<",
+        "UNSHARE 0",
+        "MOUNT 0",
+        "CHROOT 0",
+        "<script",
+    ):
         assert sign not in printed
     assert len(shown) < 5_000_000
 

@@ -27,7 +27,9 @@ def code(source: str) -> nbformat.NotebookNode:
 
 
 def index_of(notebook, grade_id: str) -> int:
-    return next(i for i, c in enumerate(notebook.cells) if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id)
+    return next(
+        i for i, c in enumerate(notebook.cells) if c.metadata.get("nbgrader", {}).get("grade_id") == grade_id
+    )
 
 
 def with_cell(here, source: str):
@@ -116,7 +118,9 @@ HONEST = {
     "new cells": typed_into_new_cell,
     "exits": lambda here: with_cell(here, "import os\nos._exit(3)"),
     "segfaults": lambda here: with_cell(here, "import ctypes\nctypes.string_at(0)"),
-    "loops": lambda here: with_cell(here, "while True:\n    try:\n        while True: pass\n    except BaseException: pass"),
+    "loops": lambda here: with_cell(
+        here, "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+    ),
     "eats memory": lambda here: with_cell(here, "x = bytearray(5 * 10**9)"),
     "prints": lambda here: with_cell(here, "for i in range(400000): print('x' * 60)"),
     "processes": lambda here: with_cell(
@@ -209,7 +213,9 @@ def here(tmp_path_factory):
     with huge.open("wb") as opened:
         opened.truncate(200 * 10**6)
     hand_in(here, "perfect", perfect(here))
-    code_ = grading.grade(here, LESSON, grading.Options(jobs=2, limits=LIMITS, quiet=True), say=lambda text: None)
+    code_ = grading.grade(
+        here, LESSON, grading.Options(jobs=2, limits=LIMITS, quiet=True), say=lambda text: None
+    )
     assert code_ == 0
     return here
 
@@ -240,8 +246,26 @@ def test_forged_metadata_and_outputs_earn_nothing(rows):
 
 @pytest.mark.parametrize(
     "student",
-    ["utf-16", "latin", "wrong kernel", "no kernel", "renamed", "browser copy", "saved as text", "in a folder"]
-    + ["extra files", "bad time", "good time", "Zoë Müller", "o'brien.jr", "back\\slash", "[glob]*", "{curly}"]
+    [
+        "utf-16",
+        "latin",
+        "wrong kernel",
+        "no kernel",
+        "renamed",
+        "browser copy",
+        "saved as text",
+        "in a folder",
+    ]
+    + [
+        "extra files",
+        "bad time",
+        "good time",
+        "Zoë Müller",
+        "o'brien.jr",
+        "back\\slash",
+        "[glob]*",
+        "{curly}",
+    ]
     + ["José", "perfect"],
 )
 def test_odd_names_kernels_encodings_and_copies_are_graded(rows, student):

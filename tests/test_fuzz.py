@@ -9,17 +9,20 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from autograder import grader, sanitise, sandbox, slicing, submissions
+from autograder import grader, sandbox, sanitise, slicing, submissions
 from autograder.grader import Job
 
 QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 anything = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
 )
 sources = st.one_of(
     st.text(max_size=60),
-    st.sampled_from([*tiny.SOLUTIONS.values(), "check('tiny_choice')", "def f(:", "x = (", "%magic", "!ls", "\ud800"]),
+    st.sampled_from(
+        [*tiny.SOLUTIONS.values(), "check('tiny_choice')", "def f(:", "x = (", "%magic", "!ls", "\ud800"]
+    ),
     anything,
 )
 cells = st.fixed_dictionaries(
@@ -31,7 +34,11 @@ cells = st.fixed_dictionaries(
         "metadata": anything
         | st.fixed_dictionaries({"nbgrader": anything})
         | st.fixed_dictionaries(
-            {"nbgrader": st.fixed_dictionaries({"grade_id": st.sampled_from(["tiny_choice", "tiny_why"]) | anything})}
+            {
+                "nbgrader": st.fixed_dictionaries(
+                    {"grade_id": st.sampled_from(["tiny_choice", "tiny_why"]) | anything}
+                )
+            }
         ),
         "outputs": anything,
     },
@@ -71,7 +78,9 @@ def test_any_notebook_is_arranged_with_each_graded_cell_once_or_refused_in_a_lin
     steps = [slicing.Step(source=p.cell.source, given=p.untouched) for p in arranged.cells if p.runs]
     plan = slicing.plan(steps)
     assert len(plan.sources) == len(steps)
-    assert all(source == step.source for source, step in zip(plan.sources, steps, strict=True) if not step.given)
+    assert all(
+        source == step.source for source, step in zip(plan.sources, steps, strict=True) if not step.given
+    )
 
 
 @QUIET
@@ -108,7 +117,9 @@ wrong = st.one_of(
     st.dictionaries(st.text(max_size=6), anything, max_size=4),
     st.fixed_dictionaries({"ok": anything}),
     st.fixed_dictionaries({"ok": st.fixed_dictionaries({"t": st.text(max_size=6), "v": anything})}),
-    st.fixed_dictionaries({"outputs": st.lists(anything, max_size=3), "error": anything, "touched": anything}),
+    st.fixed_dictionaries(
+        {"outputs": st.lists(anything, max_size=3), "error": anything, "touched": anything}
+    ),
     st.sampled_from(["time", "died", "protocol", "output", "memory"]),
 )
 
@@ -136,7 +147,9 @@ def test_any_replies_are_judged_and_earn_nothing(course, lesson, replies):
     right = {"tiny_weights_gb": (14,), "tiny_total_gb": (48,), "tiny_choice": ("b", "B")}
     for name, judged in result["verdicts"].items():
         given_right = any(
-            isinstance(reply, list) and reply[1].get("ok", {}) and reply[1]["ok"].get("v") in right.get(name, ())
+            isinstance(reply, list)
+            and reply[1].get("ok", {})
+            and reply[1]["ok"].get("v") in right.get(name, ())
             for reply in result["asked"][name]
             if isinstance(reply[1].get("ok"), dict)
         )
@@ -144,7 +157,10 @@ def test_any_replies_are_judged_and_earn_nothing(course, lesson, replies):
 
 
 @QUIET
-@given(made=anything | st.lists(st.fixed_dictionaries({"output_type": st.just("display_data"), "data": anything})))
+@given(
+    made=anything
+    | st.lists(st.fixed_dictionaries({"output_type": st.just("display_data"), "data": anything}))
+)
 def test_any_outputs_are_cleaned(made):
     json.dumps(sanitise.outputs(made))
 
@@ -153,22 +169,60 @@ def test_any_outputs_are_cleaned(made):
 @given(
     text=st.lists(
         st.sampled_from(
-            ["<script>", "</script>", "<svg", " onload=alert(1)", ">", "<img src=x ", "onerror=alert(1)", "<style>", "</style>"]
-            + ["<a href='javascript:alert(1)'>", "<!--", "-->", "<![CDATA[", "]]>", "<math><mi//xlink:href='data:x'>", "'", '"']
-            + ["<foreignObject>", "<iframe src=//x>", "<div style='position:fixed;top:0'>", "&lt;script&gt;", "<noscript>", "<p title='"]
+            [
+                "<script>",
+                "</script>",
+                "<svg",
+                " onload=alert(1)",
+                ">",
+                "<img src=x ",
+                "onerror=alert(1)",
+                "<style>",
+                "</style>",
+            ]
+            + [
+                "<a href='javascript:alert(1)'>",
+                "<!--",
+                "-->",
+                "<![CDATA[",
+                "]]>",
+                "<math><mi//xlink:href='data:x'>",
+                "'",
+                '"',
+            ]
+            + [
+                "<foreignObject>",
+                "<iframe src=//x>",
+                "<div style='position:fixed;top:0'>",
+                "&lt;script&gt;",
+                "<noscript>",
+                "<p title='",
+            ]
         ),
         max_size=14,
     ).map("".join)
 )
 @example(text="<noscript><p title='</noscript><img src=x onerror=alert(1)>'>")
 @example(text="<svg></p><style><a id='</style><img src=1 onerror=alert(1)>'>")
-@example(text="<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>")
+@example(
+    text="<math><mtext><table><mglyph><style><!--</style><img title='--&gt;&lt;img src=1 onerror=alert(1)&gt;'>"
+)
 def test_no_html_keeps_a_script_or_a_handler(text):
     from html.parser import HTMLParser
 
     class Look(HTMLParser):
         def handle_starttag(self, tag, attributes):
-            assert tag not in ("script", "style", "iframe", "foreignobject", "object", "embed", "base", "meta", "form")
+            assert tag not in (
+                "script",
+                "style",
+                "iframe",
+                "foreignobject",
+                "object",
+                "embed",
+                "base",
+                "meta",
+                "form",
+            )
             for name, value in attributes:
                 assert not name.startswith("on")
                 assert "javascript:" not in (value or "")

@@ -19,7 +19,12 @@ from autograder import sandbox
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = (ROOT / "autograder" / "README.md").read_text(encoding="utf-8")
-COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", GUIDE, re.S) for line in block.splitlines() if line.strip()]
+COMMANDS = [
+    line
+    for block in re.findall(r"```sh\n(.*?)```", GUIDE, re.S)
+    for line in block.splitlines()
+    if line.strip()
+]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.sandbox,
@@ -71,7 +76,13 @@ def environment(here, tmp_path_factory):
 def run(command: str, here, environment) -> subprocess.CompletedProcess:
     command = command.replace("lesson-06", LESSON).replace("gradients-and-optimizer-state.ipynb", NOTEBOOK)
     return subprocess.run(
-        ["sh", "-c", command], cwd=here.root, env=environment, capture_output=True, text=True, timeout=300, check=False
+        ["sh", "-c", command],
+        cwd=here.root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 

@@ -62,7 +62,9 @@ def unbroken(tmp_path_factory) -> Course:
 
 def fresh_copy(unbroken: Course, into: Path) -> Course:
     """The same course with nothing graded yet."""
-    shutil.copytree(unbroken.root, into, ignore=shutil.ignore_patterns("results", "staged", "autograded", "*.db", "*.csv"))
+    shutil.copytree(
+        unbroken.root, into, ignore=shutil.ignore_patterns("results", "staged", "autograded", "*.db", "*.csv")
+    )
     return Course(root=into)
 
 
@@ -81,7 +83,9 @@ def after(here: Course, what: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["database", "registered", "reference", "staged", "autograded", "two entered"])
+@pytest.mark.parametrize(
+    "moment", ["database", "registered", "reference", "staged", "autograded", "two entered"]
+)
 def test_killed_and_run_again_it_ends_as_an_unbroken_run(unbroken, tmp_path, moment):
     here = fresh_copy(unbroken, tmp_path / "course")
     process = start(here)
@@ -113,7 +117,11 @@ def test_marks_by_hand_survive_grading_again(tmp_path):
     options = grading.Options(jobs=2, quiet=True)
     grading.grade(here, LESSON, options, say=lambda text: None)
     with Book(here, here.root / "x").open() as book:
-        for student, question, mark in (("ann", "tiny_why", 2), ("bob", "tiny_why", 1), ("bob", "tiny_total_gb", 1)):
+        for student, question, mark in (
+            ("ann", "tiny_why", 2),
+            ("bob", "tiny_why", 1),
+            ("bob", "tiny_total_gb", 1),
+        ):
             grade = book.find_grade(question, "tiny-lesson", LESSON, student)
             grade.manual_score, grade.needs_manual_grade = mark, False
         book.db.commit()

@@ -145,7 +145,10 @@ def main() -> None:
     made = submissions(chosen.count)
     our_s, our_scores = ours(made, True, chosen.jobs)
     each = our_s / len(made)
-    print(f"ours, sandbox on, {len(made)} sound and {len(BROKEN)} broken: {our_s:.1f} s, {each:.2f} s each", flush=True)
+    print(
+        f"ours, sandbox on, {len(made)} sound and {len(BROKEN)} broken: {our_s:.1f} s, {each:.2f} s each",
+        flush=True,
+    )
     sample = made[: chosen.plain_sample] if chosen.plain_sample else made
     plain_s, plain_scores = plain(sample)
     plain_each = plain_s / len(sample)
@@ -159,8 +162,12 @@ def main() -> None:
     partial = [s for s in plain_scores if s not in same]
     print(f"scores agree on {len(same)} of {len(plain_scores)}; the others: ", end="")
     print(", ".join(f"{s} ours {our_scores[s]:g} plain {plain_scores[s]:g}" for s in partial) or "none")
-    wrong = [s for s in partial if our_scores[s] < plain_scores[s] or (s in right and plain_scores[s] == right[s])]
-    print(f"of these, plain nbgrader's score is the right one on {len(wrong)} (it gives no credit for parts of a table)")
+    wrong = [
+        s for s in partial if our_scores[s] < plain_scores[s] or (s in right and plain_scores[s] == right[s])
+    ]
+    print(
+        f"of these, plain nbgrader's score is the right one on {len(wrong)} (it gives no credit for parts of a table)"
+    )
     for size in chosen.sizes:
         took, _ = ours(submissions(size), False, chosen.jobs)
         print(f"{size} submissions: {took:.1f} s, {took / size:.2f} s each", flush=True)
