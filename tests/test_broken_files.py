@@ -255,8 +255,6 @@ def test_forged_metadata_and_outputs_earn_nothing(rows):
         "browser copy",
         "saved as text",
         "in a folder",
-    ]
-    + [
         "extra files",
         "bad time",
         "good time",
@@ -265,8 +263,9 @@ def test_forged_metadata_and_outputs_earn_nothing(rows):
         "back\\slash",
         "[glob]*",
         "{curly}",
-    ]
-    + ["José", "perfect"],
+        "José",
+        "perfect",
+    ],
 )
 def test_odd_names_kernels_encodings_and_copies_are_graded(rows, student):
     assert rows[student]["score"] == "6", rows[student]["note"]

@@ -70,7 +70,7 @@ def test_any_notebook_is_arranged_with_each_graded_cell_once_or_refused_in_a_lin
     try:
         read = submissions.read(json.dumps(made).encode("utf-8", "surrogatepass"))
     except submissions.Unreadable as reason:
-        assert "\n" not in str(reason)
+        assert "\n" not in str(reason)  # noqa: PT017  not every notebook is refused
         return
     arranged = submissions.arrange(read, lesson)
     marked = [p.cell.marks["grade_id"] for p in arranged.cells if p.cell.marks]
@@ -91,7 +91,7 @@ def test_any_bytes_are_read_or_refused_in_a_line(body):
     try:
         submissions.read(body)
     except submissions.Unreadable as reason:
-        assert "\n" not in str(reason)
+        assert "\n" not in str(reason)  # noqa: PT017  not every notebook is refused
 
 
 class Worker:
@@ -179,8 +179,6 @@ def test_any_outputs_are_cleaned(made):
                 "onerror=alert(1)",
                 "<style>",
                 "</style>",
-            ]
-            + [
                 "<a href='javascript:alert(1)'>",
                 "<!--",
                 "-->",
@@ -189,8 +187,6 @@ def test_any_outputs_are_cleaned(made):
                 "<math><mi//xlink:href='data:x'>",
                 "'",
                 '"',
-            ]
-            + [
                 "<foreignObject>",
                 "<iframe src=//x>",
                 "<div style='position:fixed;top:0'>",
