@@ -12,7 +12,7 @@ import pytest
 from nbclient import NotebookClient
 
 import autograder
-from autograder import checking, progress, questions, stopwatch
+from autograder import checking, progress, questions, stopwatch, stumbles
 
 SIZE = "weights_7b_gb"
 
@@ -204,6 +204,37 @@ def test_in_a_kernel_each_check_leaves_one_card_with_html_and_text():
         assert output.output_type == "display_data"
         assert word in output.data["text/plain"]
         assert 'role="status"' in output.data["text/html"]
+
+
+def test_in_a_kernel_no_check_judges_what_a_failed_cell_left_standing():
+    outputs = run_in_kernel(
+        [
+            "from autograder import check",
+            'why_bf16 = "c"',
+            "why_bf16 = c",
+            'check("why_bf16")',
+            "why_bf16 = {b, c",
+            'check("why_bf16")',
+            "def training_gb(trainable):\nreturn 1",
+            'check("training_gb")',
+            "weights_7b_gb = 7e9 * 2 / 10^9",
+            'check("weights_7b_gb")',
+            'why_bf16 = "c"',
+            'check("why_bf16")',
+        ]
+    )
+    said = [" ".join(outputs[i][0].data["text/plain"].split()) for i in (3, 5, 7, 9, 11)]
+    assert "NameError: name 'c' is not defined. Does that letter need quotes?" in said[0]
+    assert "SyntaxError" in said[1]
+    assert "IndentationError" in said[2]
+    assert "two stars" in said[3]
+    assert all(each.startswith("Not yet") for each in said[:4])
+    assert said[4].startswith("Right")
+
+
+def test_a_cell_that_is_no_python_still_tells_which_names_it_meant_to_set():
+    assert stumbles.bound_names("a = (1,\nb: int = 2\ndef c(x:\n  d = 1") == {"a", "b", "c"}
+    assert stumbles.bound_names("a, b = 1, 2\nx == 3\ndef c():\n    pass") == {"a", "b", "c"}
 
 
 def test_in_a_kernel_under_nbgrader_a_failed_check_is_an_error_without_a_stack():

@@ -115,9 +115,7 @@ def refused(value: wire.Refused) -> Verdict:
     return verdict.not_yet(f"This answer cannot be read: {value.reason}.", slip="unreadable")
 
 
-def reply_trouble(
-    reply: dict, name: str, signature: str = "", elsewhere: bool = False
-) -> Verdict | None:
+def reply_trouble(reply: dict, name: str, signature: str = "", elsewhere: bool = False) -> Verdict | None:
     """Return the verdict for a reply that brought no value (missing, error, too slow, ...), or None.
 
     `elsewhere` says that the function was called with a model or an optimizer of the check's own.
@@ -167,10 +165,14 @@ def _error_verdict(reply: dict, elsewhere: bool) -> Verdict:
         )
         return verdict.not_yet(message, slip="stub raises")
     if kind in ("NameError", "UnboundLocalError"):
-        message = f"It uses a name that is not defined{line}{code}: {text.replace('`', chr(39))}. {lead_on(said)}"
+        message = (
+            f"It uses a name that is not defined{line}{code}: {text.replace('`', chr(39))}. {lead_on(said)}"
+        )
         return verdict.not_yet(message, slip="unknown name")
     shown = said.replace("`", "'").rstrip(".")
-    return verdict.not_yet(f"Your code stopped{line}{code} with {shown}. {lead_on(said, elsewhere)}", slip="raises")
+    return verdict.not_yet(
+        f"Your code stopped{line}{code} with {shown}. {lead_on(said, elsewhere)}", slip="raises"
+    )
 
 
 # ---------------------------------------------------------------- reading what a learner typed

@@ -80,7 +80,9 @@ class Set(Question):
 
     def _unknown(self, value: frozenset) -> str:
         """Say which member is no letter of an option, and how to write it where it holds several."""
-        wrong = sorted(wire.one_line(str(item), 30) for item in value if letter_of(item, self.options) is None)
+        wrong = sorted(
+            wire.one_line(str(item), 30) for item in value if letter_of(item, self.options) is None
+        )
         said = f"Only these letters stand for an option: {', '.join(self.options)}; you have {wrong[0]!r}."
         inside = [letter for letter in re.split(r"[\s,;]+", wrong[0].lower()) if letter]
         if len(inside) > 1 and all(letter in self.options for letter in inside):

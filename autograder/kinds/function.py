@@ -130,7 +130,9 @@ class Function(Question):
         for other in UNIT_BYTES if self.unit in UNIT_BYTES else ():
             if other != self.unit and self._all_in(other, given, requests):
                 return f"in {other}", unit_message(other, self.unit)
-        if self.unit in POWERS and self._all_times(UNIT_BYTES[self.unit] / (10 ^ POWERS[self.unit]), given, requests):
+        if self.unit in POWERS and self._all_times(
+            UNIT_BYTES[self.unit] / (10 ^ POWERS[self.unit]), given, requests
+        ):
             return CARET
         return None
 
