@@ -15,12 +15,12 @@ from memory_budget.measure import Case
 from memory_budget.measure.step import example_batch
 
 GPT = Transformer(
-    name="gpt", family="gpt2", vocabulary=300, hidden=32, layers=2, heads=4, kv_heads=4, head_size=8, ffn=128,
-    context=64, attention_bias=True, output_bias=True, mlp_bias=True,
+    name="gpt", family="gpt2", vocabulary=300, hidden=32, layers=2, heads=4, kv_heads=4, head_size=8,
+    ffn=128, context=64, attention_bias=True, output_bias=True, mlp_bias=True,
 )  # fmt: skip
 LLAMA = Transformer(
-    name="llama", family="llama", vocabulary=300, hidden=32, layers=2, heads=4, kv_heads=2, head_size=8, ffn=88,
-    gated=True, tied=False, norm="rmsnorm",
+    name="llama", family="llama", vocabulary=300, hidden=32, layers=2, heads=4, kv_heads=2, head_size=8,
+    ffn=88, gated=True, tied=False, norm="rmsnorm",
 )  # fmt: skip
 
 

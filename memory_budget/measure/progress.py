@@ -46,7 +46,11 @@ def _notebook_bar(total: int) -> Iterator[Callable[[], None]]:
     from IPython.display import display
 
     done = 0
-    shown = display(_bar_html(0, total), raw=True, display_id=True)
+    gone = {
+        "text/html": "",
+        "text/plain": "",
+    }  # first and last, so that a replay without updates sees the same
+    shown = display(gone, raw=True, display_id=True)
 
     def tick() -> None:
         nonlocal done
@@ -56,7 +60,7 @@ def _notebook_bar(total: int) -> Iterator[Callable[[], None]]:
     try:
         yield tick
     finally:
-        shown.update({"text/html": "", "text/plain": ""}, raw=True)
+        shown.update(gone, raw=True)
 
 
 def _bar_html(done: int, total: int) -> dict[str, str]:

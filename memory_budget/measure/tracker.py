@@ -132,10 +132,14 @@ class StepTracker(MemTracker):
     def _is_gradient(self, gradient: Tensor) -> None:
         self._update_and_maybe_create_winfos(gradient, _MemRefType.GRAD)
 
+    def _update_peak_stats(self, peak_state: object) -> None:
+        """Leave out MemTracker's own peak of every module, which costs more than all the rest."""
+
     def _optimizer_state(self) -> TensorBytes:
-        count = sum(map(len, self._optimizer.state.values()))
-        if count != self._state_count:
-            self._state_count, self._state = count, optimizer_bytes(self._optimizer)
+        if self._in_opt or self._state_count < 0:  # it changes inside the step alone
+            count = sum(map(len, self._optimizer.state.values()))
+            if count != self._state_count:
+                self._state_count, self._state = count, optimizer_bytes(self._optimizer)
         return self._state
 
     def _where(self) -> str:
