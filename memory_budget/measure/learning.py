@@ -15,9 +15,9 @@ from memory_budget.measure.small_gpt import SmallGPT, small_gpt
 from memory_budget.measure.step import one_thread
 
 LEARNING_RATES: Mapping[str, tuple[float, ...]] = {
-    "sgd": (0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
-    "momentum": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
-    "adamw": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1),
+    "sgd": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
+    "momentum": (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+    "adamw": (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1),
 }
 BATCH = 16
 TINY = Transformer(
