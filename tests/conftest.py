@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
@@ -65,14 +66,28 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     home = tmp_path_factory.mktemp("home with a space")
     folder = home / "lessons"
     shutil.copytree(ROOT / "lessons", folder)
+    with jupyterlab(home, "--folder", str(folder)) as address:
+        yield address, folder
+
+
+@pytest.fixture(scope="session")
+def instructors_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """JupyterLab as `make instructor` starts it: its address."""
+    with jupyterlab(tmp_path_factory.mktemp("instructor"), "--instructor") as address:
+        yield address
+
+
+@contextmanager
+def jupyterlab(home: Path, *options: str) -> Iterator[str]:
+    """A JupyterLab of a user whose home is `home`, until the block ends: its address."""
     log = home / "lab.log"
-    command = [sys.executable, "-m", "autograder.lab", "--folder", str(folder), "--no-browser"]
+    command = [sys.executable, "-m", "autograder.lab", *options, "--no-browser"]
     command += ["--IdentityProvider.token=", "--ServerApp.port=0"]
     environment = {**os.environ, "HOME": str(home), "JUPYTER_RUNTIME_DIR": str(home / "runtime")}
     with log.open("w") as output:
         server = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, cwd=home)
     try:
-        yield _address(log, server), folder
+        yield _address(log, server)
     finally:
         server.terminate()
         try:

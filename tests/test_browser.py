@@ -116,9 +116,18 @@ def test_no_news_popup_and_no_instructor_panels(page, lab):
 
 def test_lab_opens_on_the_index_of_lessons(page, lab):
     address, _ = lab
-    page.goto(f"{address}/lab")
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    text = page.inner_text(".jp-Notebook")
+    page.goto(address)
     for lesson in LESSONS:
         (path,) = (ROOT / "lessons" / lesson).glob("*.ipynb")
-        assert json.loads(path.read_text("utf-8"))["metadata"]["memory_budget"]["title"] in text
+        title = json.loads(path.read_text("utf-8"))["metadata"]["memory_budget"]["title"]
+        page.locator(".jp-Notebook", has_text=title).wait_for()
+
+
+def test_the_instructors_lab_has_formgrader_on_the_course(page, instructors_lab):
+    page.goto(f"{instructors_lab}/formgrader/")
+    for lesson in LESSONS:
+        page.wait_for_selector(f"text={lesson}")
+    page.goto(f"{instructors_lab}/lab")
+    page.wait_for_selector("#jp-top-panel")
+    page.click("text=Nbgrader >> visible=true")
+    page.wait_for_selector("text=Formgrader")
