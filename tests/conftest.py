@@ -94,6 +94,7 @@ def jupyterlab(home: Path, *options: str) -> Iterator[str]:
             server.wait(20)
         except subprocess.TimeoutExpired:
             server.kill()
+            server.wait()
 
 
 def _address(log: Path, server: subprocess.Popen) -> str:
