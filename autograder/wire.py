@@ -67,7 +67,28 @@ class Call:
         }
 
 
-Request = Value | Call
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What became of several of the notebook's names: `around` defines `look(names)`, which gives plain data.
+
+    Like a call's, `around` runs beside the student's code and must hold nothing that a student may not read.
+    """
+
+    name: str
+    around: str
+    timeout_s: float = 5.0
+
+    def to_json(self) -> dict:
+        return {
+            "ask": "look",
+            "name": self.name,
+            "args": [],
+            "timeout_s": self.timeout_s,
+            "around": self.around,
+        }
+
+
+Request = Value | Call | Look
 
 
 # ---------------------------------------------------------------- what decode gives back
@@ -375,11 +396,20 @@ def reply_to(request: dict, namespace: dict) -> dict:
     True}`.
     """
     name = request["name"]
+    if request["ask"] == "look":
+        return _look(request, namespace)
     if name not in namespace:
         return {"missing": True}
     if request["ask"] == "value":
         return {"ok": encode(namespace[name])}
     return _call(namespace[name], request)
+
+
+def _look(request: dict, namespace: dict) -> dict:
+    try:
+        return {"ok": encode(_surroundings(request["around"])["look"](namespace))}
+    except Exception as error:
+        return {"error": _said(error)}
 
 
 def _call(function: Any, request: dict) -> dict:

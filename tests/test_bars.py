@@ -119,10 +119,28 @@ def test_inference_and_training_draw_every_value_equally_wide(value_bytes, optim
     assert sum(training.values()) == 13 * 10**9 * value_bytes * (1 + extra)
 
 
+def test_the_axis_stands_still_while_the_trainable_share_moves():
+    """The 26 GB of weights are as long at 0.01% as at 100%."""
+    lengths = set()
+    for share in (1.0, 0.1, 0.0001):
+        svg = pictures.inference_and_training(13 * 10**9, share, "adam", 2, 80 * GB).svg
+        group = next(g for g in ElementTree.fromstring(svg).iter(f"{SVG}g") if "data-class" in g.attrib)
+        lengths.add(group.find(f"{SVG}rect").get("width"))
+    assert len(lengths) == 1
+
+
+def test_training_is_never_said_to_fit_without_its_activations():
+    words = pictures.inference_and_training(30 * 10**9, 0.0001, "adam", 2, 80 * GB).words
+    assert "before its activations, which leaves 19.98 GB of 80 GB for them" in words
+    assert "training takes 104 GB before its activations, and without them already short by 24 GB" in (
+        pictures.inference_and_training(13 * 10**9, 1.0, "adam", 2, 80 * GB).words
+    )
+
+
 def test_the_figures_of_the_book_come_out():
     """Huyen, AI Engineering, chapter 7: 13B in 2 bytes, 31.2 GB to run, 78 GB more to train all of it."""
     words = pictures.inference_and_training(13 * 10**9, 1.0, "adam", 2, 24 * GB).words
-    assert "running takes 31.2 GB with the 20% margin, short by 7.2 GB on 24 GB" in words
+    assert "running takes 31.2 GB with the 20% margin for activations and key-value cache, short by 7.2 GB" in words
     assert "add 78 GB to the weights" in words
 
 

@@ -6,6 +6,7 @@ The tests read the banks, so a new lesson is covered without a change here.
 import dataclasses
 import decimal
 import fractions
+import functools
 import json
 import math
 import random
@@ -74,7 +75,15 @@ def answered(question: Question, answer) -> dict:
         names: dict = {}
         exec(compile(answer, "<answer>", "exec"), names)
         return names
-    return {question.name: answer}
+    return {**made_by(getattr(question, "scene", "")), question.name: answer}
+
+
+@functools.cache
+def made_by(scene: str) -> dict:
+    """The names that a lesson's cells have made where a question looks at them too."""
+    names: dict = {}
+    exec(compile(scene, "<scene>", "exec"), names)
+    return names
 
 
 def verdict_on(question: Question, answer, seed: int = 1):
@@ -514,3 +523,31 @@ def test_every_unit_has_its_words():
     assert UNIT_BYTES.keys() == UNIT_WORDS.keys()
     assert all(dataclasses.is_dataclass(question) for question in ALL)
     assert by_kind(Order)
+
+
+# ---------------------------------------------------------------- the rep of lesson 1: the step itself is looked at
+
+REP_STEPS = {
+    "no step": ("rep_optimizer.step()", ""),
+    "other half": ("rep_model.first.p", "rep_model.second.p"),
+    "first half moved": ("requires_grad = False", "requires_grad = True"),
+    "not AdamW": ("AdamW(", "SGD("),
+    "second half in part": ("rep_model.second.parameters()", "[rep_model.second.weight]"),
+}
+
+
+@pytest.mark.parametrize(("slip", "change"), REP_STEPS.items())
+def test_the_rep_looks_at_the_step_and_not_only_at_the_numbers(slip, change):
+    scene = lesson_01.REP_SCENE.replace(*change)
+    if slip in ("other half", "first half moved"):
+        scene = scene.replace("AdamW(rep_model.second.", "AdamW(rep_model.")
+    question = lesson_01.HALF_FROZEN
+    verdict = decide(question, {**made_by(scene), "half_frozen": dict(question.rows)}, random.Random(1))
+    assert (verdict.status, verdict.fraction, verdict.slip) == ("partly", 0.5, slip)
+    assert verdict.details[1].startswith("The step: ")
+
+
+def test_the_rep_without_the_lesson_s_model_earns_half():
+    question = lesson_01.HALF_FROZEN
+    verdict = decide(question, {"half_frozen": dict(question.rows)}, random.Random(1))
+    assert (verdict.fraction, verdict.slip) == (0.5, "no step")

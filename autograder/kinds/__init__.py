@@ -6,6 +6,7 @@ from autograder.kinds.function import Function
 from autograder.kinds.number import Number
 from autograder.kinds.order import Match, Order
 from autograder.kinds.relation import Relation
+from autograder.kinds.rep import Rep
 from autograder.kinds.table import Table
 from autograder.kinds.text import Idea, Text
 
@@ -18,6 +19,7 @@ __all__ = [
     "Order",
     "Question",
     "Relation",
+    "Rep",
     "Set",
     "Slip",
     "Table",

@@ -12,6 +12,7 @@ one line; in `points` what it is worth; in `praise` what a right answer adds. Th
     Order(right=(...), start=scrambled(...))                   lines to move; the notebook starts with `start`
     Match(right={key: choice}, choices=(...))                  a dict to fill in, credit for each row
     Table(rows={key: number}, unit="bytes")                    a dict of numbers, credit for each row
+    Rep(..., looks_at=..., around=..., deed=...)               a Table, and what the notebook's objects show was done
     Function(signature=..., reference=..., inputs=...)         called on fresh inputs that `inputs(rng)` draws
     Text(ideas=(Idea(...), ...), mark_scheme=..., examples=...)   marked by hand
     Relation(rule=..., rights=...)        right by how the parts of the learner's own answer hang together

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder import verdict
-from autograder.kinds import Choice, Function, Match, Number, Order, Relation, Set, Slip, Table
+from autograder.kinds import Choice, Function, Match, Number, Order, Relation, Rep, Set, Slip
 from autograder.kinds.base import article, close, key_trouble, number_trouble
 from autograder.kinds.order import scrambled
 from autograder.verdict import Verdict
@@ -42,6 +42,26 @@ def tensors(spec: dict[str, Any], trainable_only: bool = False) -> dict[str, int
         if has_bias:
             found[f"{group}.bias"] = outputs
     return found
+
+
+def shapes(spec: dict[str, Any], trainable_only: bool = False) -> list[tuple[int, ...]]:
+    """Return the shapes of the model's tensors, in its order."""
+    found: list[tuple[int, ...]] = []
+    for name in tensors(spec, trainable_only):
+        group, kind = name.split(".")
+        inputs, outputs, _ = spec["layers"][group]
+        found.append((outputs, inputs) if kind == "weight" else (outputs,))
+    return found
+
+
+def sizes_of(spec: dict[str, Any], trainable_only: bool = False) -> list[int]:
+    """Return how many numbers each tensor holds, in the model's order."""
+    return list(tensors(spec, trainable_only).values())
+
+
+FIRST_ONLY = "Your result is the size of the first tensor. After how many rounds of the loop does it return?"
+LAST_ONLY = "Your result is the size of the last tensor. Does each round add to the count, or begin it anew?"
+ROWS_ONLY = "You count the rows of each tensor. What does `len` count, and what does `.numel()` count?"
 
 
 def elements(spec: dict[str, Any], trainable_only: bool = False) -> int:
@@ -92,6 +112,24 @@ COUNT_PARAMETERS = Function(
             "model.parameters())",
             message="This is the number of bytes. What does the function promise to count?",
         ),
+        Slip(
+            name="first tensor only",
+            value=lambda task, spec: sizes_of(spec)[0],
+            source="def count_parameters(model):\n    for p in model.parameters():\n        return p.numel()\n",
+            message=FIRST_ONLY,
+        ),
+        Slip(
+            name="last tensor only",
+            value=lambda task, spec: sizes_of(spec)[-1],
+            source="def count_parameters(model):\n    for p in model.parameters():\n        c = p.numel()\n    return c\n",
+            message=LAST_ONLY,
+        ),
+        Slip(
+            name="rows only",
+            value=lambda task, spec: sum(shape[0] for shape in shapes(spec)),
+            source="count_parameters = lambda model: sum(len(p) for p in model.parameters())",
+            message=ROWS_ONLY,
+        ),
     ),
     right_sources=(
         "def count_parameters(model):\n    return sum(p.numel() for p in model.parameters())\n",
@@ -110,8 +148,9 @@ WHAT_CHANGES = Match(
     points=1,
     prompt="Which parameters change in pre-training, inference and fine-tuning",
     praise="Fine-tuning leaves the choice to you, and that choice is what the rest of the lesson is about.",
-    right={"pre-training": "all", "inference": "none", "fine-tuning": "some or all"},
-    choices=("all", "none", "some or all"),
+    right={"pre-training": "all", "inference": "none of them", "fine-tuning": "some or all"},
+    choices=("all", "none of them", "some or all"),
+    also={"none": "none of them"},
     slips=(
         Slip(
             name="pre-training in part",
@@ -120,7 +159,7 @@ WHAT_CHANGES = Match(
         ),
         Slip(
             name="pre-training of nothing",
-            value=("pre-training", "none"),
+            value=("pre-training", "none of them"),
             message="Where would the model's knowledge come from?",
         ),
         Slip(
@@ -140,7 +179,7 @@ WHAT_CHANGES = Match(
         ),
         Slip(
             name="fine-tuning of nothing",
-            value=("fine-tuning", "none"),
+            value=("fine-tuning", "none of them"),
             message="How would the model come to behave otherwise than before?",
         ),
         Slip(
@@ -157,7 +196,7 @@ EVENTS = (
     "the input goes into the model",
     "the forward pass computes an output",
     "the loss measures the gap to the expected output",
-    "the backward pass gives each trainable parameter a gradient",
+    "each trainable parameter gets its gradient",
     "the optimizer turns the gradients into changes",
     "the trainable parameters have new values",
 )
@@ -210,6 +249,12 @@ def gradient(w: float, b: float, x: float, y: float) -> tuple[float, float]:
     """Return how the loss changes with w and with b."""
     gap = w * x + b - y
     return 2 * gap * x, 2 * gap
+
+
+def nudged(w: float, b: float, x: float, y: float, nudge: float) -> tuple[float, float]:
+    """Return how the loss changes with w and with b over a nudge of some size, for each 1 of it."""
+    at = loss(w, b, x, y)
+    return (loss(w + nudge, b, x, y) - at) / nudge, (loss(w, b + nudge, x, y) - at) / nudge
 
 
 def sgd_step(w: float, b: float, dw: float, db: float, learning_rate: float) -> tuple[float, float]:
@@ -287,6 +332,31 @@ LOSS = Function(
             value=lambda w, b, x, y: w * x + b,
             message="This is what the model computes. What is it compared with?",
         ),
+        Slip(
+            name="doubled",
+            value=lambda w, b, x, y: 2 * (w * x + b - y),
+            message="This is the gap times two. What is a number squared multiplied by?",
+        ),
+        Slip(
+            name="only expected squared",
+            value=lambda w, b, x, y: w * x + b - y**2,
+            message="Only the expected output is squared. Where do brackets belong?",
+        ),
+        Slip(
+            name="each squared",
+            value=lambda w, b, x, y: (w * x + b) ** 2 - y**2,
+            message="Output and expected output are squared one by one. Which one number is to be squared?",
+        ),
+        Slip(
+            name="w and x trade places with b",
+            value=lambda w, b, x, y: (b * w + x - y) ** 2,
+            message="Your output is b * w + x. In which order does `line` take its arguments?",
+        ),
+        Slip(
+            name="w for b",
+            value=lambda w, b, x, y: (b * x + w - y) ** 2,
+            message="Your output is b * x + w. Which of the two multiplies the input?",
+        ),
     ),
     right_sources=(
         "def loss(w, b, x, y):\n    return (w * x + b - y) ** 2\n",
@@ -342,6 +412,39 @@ GRADIENT = Function(
             value=lambda w, b, x, y: (2 * x, 2.0),
             message="Your slopes do not depend on how far off the output is. Where does the gap come in?",
         ),
+        Slip(
+            name="b for 1",
+            value=lambda w, b, x, y: (gradient(w, b, x, y)[0], gradient(w, b, x, y)[1] * b),
+            message="The first is right. If b grows by 1, does it matter for the output how large b was?",
+        ),
+        Slip(
+            name="w for x",
+            value=lambda w, b, x, y: (gradient(w, b, x, y)[1] * w, gradient(w, b, x, y)[1]),
+            message="The second is right. If w grows by 1, does the output move by w, or by what w multiplies?",
+        ),
+        Slip(
+            name="w and b for x and 1",
+            value=lambda w, b, x, y: (gradient(w, b, x, y)[1] * w, gradient(w, b, x, y)[1] * b),
+            message="Each is multiplied by the parameter itself. How far does the output move when that "
+            "parameter grows by 1?",
+        ),
+        Slip(
+            name="loss for gap",
+            value=lambda w, b, x, y: (2 * loss(w, b, x, y) * x, 2 * loss(w, b, x, y)),
+            message="The loss stands where the gap belongs. Which of the two has a sign?",
+        ),
+        Slip(
+            name="nudge of a thousandth",
+            value=lambda w, b, x, y: nudged(w, b, x, y, 1e-3),
+            message="This is the nudge of a thousandth, and near. Which rule gives the slope itself, without a "
+            "nudge?",
+        ),
+        Slip(
+            name="nudge of a hundredth",
+            value=lambda w, b, x, y: nudged(w, b, x, y, 1e-2),
+            message="This is a nudge of a hundredth, too coarse. Which rule gives the slope itself, without a "
+            "nudge?",
+        ),
     ),
     right_sources=(
         "def gradient(w, b, x, y):\n    gap = w * x + b - y\n    return 2 * gap * x, 2 * gap\n",
@@ -387,6 +490,22 @@ SGD_STEP = Function(
             message="These are the changes before their sign. What are the parameters after the step?",
         ),
         Slip(
+            name="learning rate fixed",
+            value=lambda w, b, dw, db, rate: (w - 0.05 * dw, b - 0.05 * db),
+            message="Your step is that of the lesson's learning rate, whatever the call says. Which argument is "
+            "not used?",
+        ),
+        Slip(
+            name="w for b",
+            value=lambda w, b, dw, db, rate: (w - rate * dw, w - rate * db),
+            message="The second number starts from w. Which parameter does it belong to?",
+        ),
+        Slip(
+            name="one gradient for both",
+            value=lambda w, b, dw, db, rate: (w - rate * dw, b - rate * dw),
+            message="Both move by the gradient of w. Which gradient belongs to the second one?",
+        ),
+        Slip(
             name="b not moved",
             value=lambda w, b, dw, db, rate: (w - rate * dw, b),
             message="One parameter did not move. Which one has a gradient that is not used?",
@@ -428,10 +547,20 @@ def named(spec: dict[str, Any], keep: Callable[[str], bool]) -> list[str]:
 
 
 def after_freezing(
-    spec: dict[str, Any], keep: Callable[[str], bool], attribute: bool = False
+    spec: dict[str, Any],
+    keep: Callable[[str], bool],
+    attribute: bool = False,
+    misspelt: bool = False,
+    altered: bool = False,
 ) -> dict[str, Any]:
     """Return what the worker reads off a model whose trainable parameters are those that `keep` accepts."""
-    return {"trainable": named(spec, keep), "attribute": attribute, "returned": False}
+    return {
+        "trainable": named(spec, keep),
+        "attribute": attribute,
+        "misspelt": misspelt,
+        "altered": altered,
+        "returned": False,
+    }
 
 
 def thawed_spec(rng: random.Random) -> dict[str, Any]:
@@ -489,7 +618,24 @@ FREEZE = Freeze(
             name="nothing frozen",
             value=lambda task, spec, group: after_freezing(spec, lambda name: True),
             source="def freeze(model, name):\n    for p in model.parameters():\n        p.requires_grad\n",
-            message="After your function every parameter may still change. What has to be set, and on what?",
+            message="After your function every parameter of the model it was given may still change. Does it set "
+            "the flag (one = sets, two compare), and on that model?",
+        ),
+        Slip(
+            name="flag misspelt",
+            value=lambda task, spec, group: after_freezing(spec, lambda name: True, misspelt=True),
+            source="def freeze(model, name):\n    for p in getattr(model, name).parameters():\n"
+            "        p.require_grad = False\n",
+            message="The parameters have got a new attribute that torch does not know. How is the flag spelt in "
+            "the lesson?",
+        ),
+        Slip(
+            name="values changed too",
+            value=lambda task, spec, group: after_freezing(spec, _not_in(group), altered=True),
+            source="import torch\ndef freeze(model, name):\n    for p in getattr(model, name).parameters():\n"
+            "        p.requires_grad = False\n        p.zero_()\n",
+            message="The right parameters are frozen, but their values are not what they were. Which line changes "
+            "more than the flag?",
         ),
         Slip(
             name="everything frozen",
@@ -530,15 +676,18 @@ FREEZE = Freeze(
 def built(spec: dict[str, Any], keep: Callable[[str], bool], held: Callable[[str], bool]) -> dict[str, Any]:
     """Return what is read off an optimizer that holds `held`; its weight decay moves all of it."""
     names = named(spec, held)
-    return {"trainable": named(spec, keep), "held": names, "moved": names}
+    return {"trainable": named(spec, keep), "kind": "AdamW", "decays": True, "held": names, "moved": names}
+
+
+NOT_ADAMW = "Your function returns an optimizer of another kind. Which one does the task name?"
 
 
 class BuildOptimizer(Function):
-    """As Function, with its own line for a function that returns no optimizer."""
+    """As Function, with its own lines for a function that returns no optimizer, or another one."""
 
     def _type_trouble(self, value: Any) -> tuple[str, str] | None:
         if isinstance(value, dict) and "held" in value:
-            return None
+            return None if value.get("kind") == "AdamW" else ("another optimizer", NOT_ADAMW)
         return "no optimizer", "Your function returns no torch optimizer. What does its last line hand back?"
 
 
@@ -594,6 +743,24 @@ FREEZE_THEN_BUILD = BuildOptimizer(
             "    group = model.get_submodule(name).requires_grad_(False)\n"
             "    return torch.optim.AdamW(group.parameters(), lr=0.1)\n",
             message="The optimizer holds the frozen group and nothing else. Which parameters should it move?",
+        ),
+        Slip(
+            name="another optimizer",
+            value=lambda task, spec, group: {**built(spec, _not_in(group), _not_in(group)), "kind": "SGD"},
+            source="import torch\ndef freeze_then_build(model, name):\n"
+            "    model.get_submodule(name).requires_grad_(False)\n"
+            "    return torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)\n",
+            message=NOT_ADAMW,
+        ),
+        Slip(
+            name="no weight decay",
+            value=lambda task, spec, group: {**built(spec, _not_in(group), _not_in(group)), "decays": False},
+            source="import torch\ndef freeze_then_build(model, name):\n"
+            "    model.get_submodule(name).requires_grad_(False)\n"
+            "    on = [p for p in model.parameters() if p.requires_grad]\n"
+            "    return torch.optim.AdamW(on, lr=0.1, weight_decay=0)\n",
+            message="The weight decay is switched off. What does the W in AdamW stand for, and who asked for it "
+            "to go?",
         ),
     ),
     right_sources=(
@@ -652,6 +819,27 @@ COUNT_GRADIENTS = Function(
             source="count_gradients = lambda model: sum(p.grad.nbytes for p in model.parameters() if p.grad "
             "is not None)",
             message="This is the number of bytes. What does the function promise to count?",
+        ),
+        Slip(
+            name="first tensor only",
+            value=lambda task, spec: sizes_of(spec, trainable_only=True)[0],
+            source="def count_gradients(model):\n    for p in model.parameters():\n"
+            "        if p.grad is not None:\n            return p.grad.numel()\n",
+            message=FIRST_ONLY,
+        ),
+        Slip(
+            name="last tensor only",
+            value=lambda task, spec: sizes_of(spec, trainable_only=True)[-1],
+            source="def count_gradients(model):\n    for p in model.parameters():\n"
+            "        if p.grad is not None:\n            c = p.grad.numel()\n    return c\n",
+            message=LAST_ONLY,
+        ),
+        Slip(
+            name="rows only",
+            value=lambda task, spec: sum(shape[0] for shape in shapes(spec, trainable_only=True)),
+            source="count_gradients = lambda model: sum(len(p.grad) for p in model.parameters() if p.grad is "
+            "not None)",
+            message=ROWS_ONLY,
         ),
     ),
     right_sources=(
@@ -735,6 +923,29 @@ COUNT_STATE = Function(
             source=f"count_optimizer_state = lambda optimizer: sum(t.nbytes {_EACH} if key != 'step')",
             message="This is the number of bytes. What does the function promise to count?",
         ),
+        Slip(
+            name="first entry only",
+            value=lambda task, spec: sizes_of(spec, trainable_only=True)[0],
+            source="def count_optimizer_state(optimizer):\n    for state in optimizer.state.values():\n"
+            "        for key, t in state.items():\n            if key != 'step':\n                return t.numel()\n",
+            message="Your result is the size of one entry, the first. After how many rounds does it return?",
+        ),
+        Slip(
+            name="first tensor only",
+            value=lambda task, spec: STATES[spec["optimizer"]] * sizes_of(spec, trainable_only=True)[0],
+            source="def count_optimizer_state(optimizer):\n    for state in optimizer.state.values():\n"
+            "        return sum(t.numel() for key, t in state.items() if key != 'step')\n",
+            message="Your result is what goes with the first tensor. After how many rounds does it return?",
+        ),
+        Slip(
+            name="last entry only",
+            value=lambda task, spec: sizes_of(spec, trainable_only=True)[-1],
+            source="def count_optimizer_state(optimizer):\n    for state in optimizer.state.values():\n"
+            "        for key, t in state.items():\n            if key != 'step':\n                c = t.numel()\n"
+            "    return c\n",
+            message="Your result is the size of one entry, the last. Does each round add to the count, or begin "
+            "it anew?",
+        ),
     ),
     right_sources=(
         f"def count_optimizer_state(optimizer):\n    return sum(t.numel() {_EACH} if key != 'step')\n",
@@ -770,6 +981,8 @@ EXTRA_VALUES = Function(
     reference=extra_values,
     inputs=lambda rng: [(name,) for name in rng.sample(OPTIMIZER_NAMES, 3)],
     tolerance=1e-6,
+    hint="Take one optimizer at a time: what does the backward pass leave, and what is remembered until the next "
+    "step? Which of the two is off?",
     slips=(
         Slip(
             name="states only",
@@ -822,9 +1035,24 @@ INFERENCE_GB = Function(
     signature="inference_gb(parameters, bytes_per_parameter)",
     reference=lambda parameters, each: parameters * each * 1.2 / GB,
     inputs=sizes_and_bytes,
-    example=(13_000_000_000, 2),
+    example=(7_000_000_000, 2),
     unit="GB",
     slips=(
+        Slip(
+            name="cut to a whole number",
+            value=lambda parameters, each: float(parameters * each * 1.2 // GB),
+            message="Your result is cut to a whole number. Which part of your line drops what is behind the point?",
+        ),
+        Slip(
+            name="rounded",
+            value=lambda parameters, each: float(round(parameters * each * 1.2 / GB)),
+            message="Your result is rounded to a whole number. Who asked for that?",
+        ),
+        Slip(
+            name="two per cent",
+            value=lambda parameters, each: parameters * each * 1.02 / GB,
+            message="Your margin is a fiftieth of the weights. How is a fifth written as a factor?",
+        ),
         Slip(
             name="no margin",
             value=lambda parameters, each: parameters * each / GB,
@@ -907,7 +1135,7 @@ EXTRA_TRAINING_GB = Function(
     signature="extra_training_gb(trainable, values, bytes_per_value)",
     reference=lambda trainable, values, each: trainable * values * each / GB,
     inputs=fresh_extras,
-    example=(13_000_000_000, 3, 2),
+    example=(2_000_000_000, 2, 4),
     unit="GB",
     slips=(
         Slip(
@@ -953,37 +1181,40 @@ EXTRA_TRAINING_GB = Function(
 PASSES = Set(
     name="passes_in_inference",
     points=1,
-    prompt="What runs in inference",
-    praise="One pass from input to output, and nothing is kept for later.",
-    options={"a": "the forward pass", "b": "the loss", "c": "the backward pass", "d": "the optimizer's step"},
-    right=frozenset("a"),
-    missing="Something must turn the input into an output. What does that?",
+    prompt="What runs when a finished model is tested",
+    praise="One pass from input to output; the loss is only reported, and nothing is kept for a pass back.",
+    options={
+        "a": "the forward pass",
+        "b": "the loss is computed",
+        "c": "gradients are computed",
+        "d": "the optimizer takes a step",
+    },
+    right=frozenset("ab"),
+    missing="Each sentence ends as one number in the report. What must happen before that number is there?",
     slips=(
         Slip(
-            name="loss",
-            value="b",
-            message="What would the output be compared with when you ask a model a new question?",
+            name="gradients",
+            value="c",
+            message="What are gradients for, and does a test want that?",
         ),
-        Slip(
-            name="backward", value="c", message="What is the backward pass for, and does inference want that?"
-        ),
-        Slip(name="optimizer", value="d", message="Which parameters change in inference?"),
+        Slip(name="optimizer", value="d", message="May the model be another one after its test?"),
     ),
 )
 
 FROZEN_LACKS = Set(
     name="frozen_lacks",
     points=1,
-    prompt="What a frozen parameter does not have",
-    praise="It keeps its value and its place in the forward pass, and costs nothing more.",
+    prompt="What a frozen parameter between the adapter and the output does not have",
+    praise="Its value is read on the way forward and again on the way back; nothing is kept beside it.",
     options={
         "a": "a value in memory",
-        "b": "a gradient",
-        "c": "optimizer state",
+        "b": "a gradient of its own",
+        "c": "an entry in the optimizer's state",
         "d": "a part in the forward pass",
+        "e": "a part in the way back to the adapter",
     },
     right=frozenset("bc"),
-    missing="True, and there is more it does without. What would have used what you named?",
+    missing="True, and there is more it does without. What would have used what you named, or made it?",
     slips=(
         Slip(
             name="value",
@@ -994,6 +1225,12 @@ FROZEN_LACKS = Set(
             name="forward",
             value="d",
             message="Frozen parameters do not move. Are they still read on the way from input to output?",
+        ),
+        Slip(
+            name="way back",
+            value="e",
+            message="The loss is behind this layer and the adapter before it. How does the signal get from one to "
+            "the other?",
         ),
     ),
 )
@@ -1097,7 +1334,11 @@ def device_check(value: Any) -> Verdict:
     if trouble:
         return verdict.not_yet(trouble[1], slip=trouble[0])
     sum_slip = _needed_slip(value)
-    fits_right = value["fits"] == (value["needed_gb"] <= value["device_gb"])
+    right = value["parameters"] * value["bytes_per_parameter"] * 1.2 / GB
+    # a sum in another unit costs its own half; the comparison may have been made with either number
+    answers = {value["needed_gb"] <= value["device_gb"]}
+    answers |= {right <= value["device_gb"]} if sum_slip and sum_slip[0].startswith("in ") else set()
+    fits_right = value["fits"] in answers
     details = (
         f"needed_gb: {'right.' if sum_slip is None else sum_slip[1]}",
         f"fits: {'right.' if fits_right else 'is what you need more or less than what the device has?'}",
@@ -1120,7 +1361,7 @@ def _device_trouble(value: dict) -> tuple[str, str] | None:
             return trouble
     if not isinstance(value["fits"], bool):
         return "not a truth value", f"`fits` is {article(value['fits'])}. Write True or False."
-    if not 0.1 <= value["device_gb"] <= 100_000:
+    if not 0.1 <= value["device_gb"] <= 4_000:
         return "device in another unit", "`device_gb` is no memory a device has, in GB. Is it in bytes or MB?"
     if not 1e6 <= value["parameters"] <= 1e14:
         return "size in billions", "Write `parameters` as a count, such as 1.5e9 for 1.5B."
@@ -1204,7 +1445,75 @@ MY_DEVICE_CHECK = Relation(
 
 # ---------------------------------------------------------------- the rep
 
-HALF_FROZEN = Table(
+HALVES = {"first": 64 * 64 + 64, "second": 64 * 64 + 64}
+
+_NO_STEP = (
+    "no step",
+    "no step has been taken yet: nothing in `rep_model` has moved. Which call makes it move?",
+)
+
+
+def step_trouble(rows: Any) -> tuple[str, str] | None:
+    """Return (slip, message) for what the rep's step did to the two halves, or None when it is as asked."""
+    seen = _by_half(rows)
+    if seen is None or not any(seen[half]["moved"] for half in HALVES):
+        return _NO_STEP
+    first, second = seen["first"], seen["second"]
+    if not second["moved"] and first["moved"]:
+        return "other half", "the first half moved and the second stood still. Which one was to be frozen?"
+    if first["moved"]:
+        return "first half moved", "the first half moved as well. Was it frozen before the step was taken?"
+    if first["gradient"] or first["state"]:
+        return (
+            "first half cost something",
+            "the first half stood still but has a gradient or state. Was it frozen before the backward pass?",
+        )
+    if second["moved"] != HALVES["second"] or second["gradient"] != HALVES["second"]:
+        return (
+            "second half in part",
+            "only part of the second half took part. Which tensors has a linear layer?",
+        )
+    if second["state"] != 2 * HALVES["second"]:
+        return (
+            "not AdamW",
+            "`rep_optimizer` keeps something else than AdamW does for the second half. Is it the one that took "
+            "the step?",
+        )
+    return None
+
+
+def _by_half(rows: Any) -> dict[str, dict[str, int]] | None:
+    """Return {half: {"moved": numbers, "gradient": numbers, "state": numbers}} or None for what is no table."""
+    if not isinstance(rows, list):
+        return None
+    seen = {half: {"moved": 0, "gradient": 0, "state": 0} for half in HALVES}
+    for name, numbers, moved, gradient_values, state in rows:
+        half = seen[name.partition(".")[0]]
+        half["moved"] += numbers if moved is True else 0
+        half["gradient"] += gradient_values
+        half["state"] += state
+    return seen
+
+
+REP_SCENE = """
+import copy, torch
+from collections import OrderedDict
+from torch.nn import Linear, Sequential
+rep_model = Sequential(OrderedDict(first=Linear(64, 64), second=Linear(64, 64)))
+rep_before = copy.deepcopy(rep_model.state_dict())
+rep_input = torch.ones(1, 64)
+for parameter in rep_model.first.parameters():
+    parameter.requires_grad = False
+rep_optimizer = torch.optim.AdamW(rep_model.second.parameters(), lr=0.1)
+rep_model(rep_input).square().mean().backward()
+rep_optimizer.step()
+"""
+
+HALF_FROZEN = Rep(
+    looks_at="rep_model",
+    around=AROUND,
+    deed=step_trouble,
+    scene=REP_SCENE,
     name="half_frozen",
     points=1,
     prompt="What one AdamW step moves and leaves behind when half of a model is frozen",

@@ -5,10 +5,14 @@ specification drawn fresh for each run. A specification is {"layers": {group: [i
 "frozen": [groups], "optimizer": name}.
 """
 
+#: the values of the model that a call was given, before it
+start = {}
+
 
 def arguments(task, spec, *rest):
     """Return what the learner's function is called with: a model (and a group), or an optimizer."""
     model = _model(spec)
+    start.update((name, each.detach().clone()) for name, each in model.named_parameters())
     if task == "plain":
         return (model, *rest)
     optimizer = _step(model, spec["optimizer"])
@@ -25,8 +29,13 @@ def reply(arguments, result):
     seen = {"trainable": [name for name, each in model.named_parameters() if each.requires_grad]}
     if isinstance(result, torch.optim.Optimizer):
         return {**seen, **_held_and_moved(model, result)}
-    attribute = any("requires_grad" in vars(module) for module in model.modules())
-    return {**seen, "attribute": attribute, "returned": result is not None}
+    return {
+        **seen,
+        "attribute": any("requires_grad" in vars(module) for module in model.modules()),
+        "misspelt": any(vars(each) for each in model.parameters()),
+        "altered": not all(torch.equal(each, start[name]) for name, each in model.state_dict().items()),
+        "returned": result is not None,
+    }
 
 
 def _model(spec):
@@ -72,4 +81,30 @@ def _held_and_moved(model, optimizer):
         each.grad = torch.ones_like(each) if each.requires_grad else torch.zeros_like(each)
     optimizer.step()
     moved = [name for name, each in model.named_parameters() if not torch.equal(each.detach(), before[name])]
-    return {"held": [name for name, each in model.named_parameters() if id(each) in held], "moved": moved}
+    kind = "AdamW" if isinstance(optimizer, torch.optim.AdamW) else type(optimizer).__name__
+    decays = any(group.get("weight_decay") for group in optimizer.param_groups)
+    names = [name for name, each in model.named_parameters() if id(each) in held]
+    return {"kind": kind, "decays": decays, "held": names, "moved": moved}
+
+
+def look(names):
+    """What the step of the rep did to each tensor of `rep_model`: [name, numbers, moved, gradient, state]."""
+    import torch
+
+    model, before, optimizer = (names.get(name) for name in ("rep_model", "rep_before", "rep_optimizer"))
+    if not isinstance(model, torch.nn.Module) or not isinstance(before, dict):
+        return None
+    state = optimizer.state if isinstance(optimizer, torch.optim.Optimizer) else {}
+    rows = []
+    for name, each in model.named_parameters():
+        kept = [value for key, value in state.get(each, {}).items() if key != "step"]
+        rows.append(
+            [
+                name,
+                each.numel(),
+                not torch.equal(each.detach(), before[name]),
+                0 if each.grad is None else each.grad.numel(),
+                sum(value.numel() for value in kept if torch.is_tensor(value)),
+            ]
+        )
+    return rows

@@ -193,23 +193,34 @@ def inference_and_training(
     whole = budget.inference_bytes(parameters, value_bytes)
     weights = budget.inference_bytes(parameters, value_bytes, margin=0)
     running = {"weights": weights, "activations": whole - weights}
-    training = present(budget.terms(trained, parameters - trained, VALUE_RECIPES[value_bytes], optimizer))
-    total = sum(training.values())
+    recipe = VALUE_RECIPES[value_bytes]
+    training = present(budget.terms(trained, parameters - trained, recipe, optimizer))
+    total, most = sum(training.values()), budget.training_bytes(parameters, recipe, optimizer)
     words = (
         f"{count_text(parameters)} parameters, {count_text(trained)} of them trained, {value_bytes} bytes a "
-        f"value: running takes {bytes_text(whole)} with the 20% margin, {fit_words(whole, device_bytes)}; "
-        f"training takes {bytes_text(total)} before activations, {fit_words(total, device_bytes)}. "
-        f"{OPTIMIZERS[optimizer].label} and the gradients add {bytes_text(total - weights)} to the weights."
+        f"value: running takes {bytes_text(whole)} with the 20% margin for activations and key-value cache, "
+        f"{fit_words(whole, device_bytes)}; training takes {bytes_text(total)} before its activations, "
+        f"{_room_words(total, device_bytes)}. {OPTIMIZERS[optimizer].label} and the gradients add "
+        f"{bytes_text(total - weights)} to the weights."
     )
     columns = {"inference": running, "training": training}
+    totals = {"inference": bytes_text(whole), "training": f"{bytes_text(total)} + activations"}
     svg = stacked_bars(
-        [Row(name=name, pieces=pieces) for name, pieces in columns.items()],
-        axis_bytes=axis_top(max(total, whole, device_bytes), MEMORY_LADDER),
+        [Row(name=name, pieces=pieces, total=totals[name]) for name, pieces in columns.items()],
+        # the axis of training everything: it stands still while the share moves
+        axis_bytes=axis_top(max(most, whole, device_bytes), MEMORY_LADDER),
         label=words,
         lines=device_lines(device_bytes),
         legend=("weights", "frozen_weights", *TRAINED_KEYS[2:], "activations"),
     )
     return Picture(svg=svg, words=words, table=numbers_table(columns))
+
+
+def _room_words(held_bytes: int, device_bytes: int) -> str:
+    """What a device has left for activations that are not counted, or how much is short without them."""
+    if held_bytes < device_bytes:
+        return f"which leaves {bytes_text(device_bytes - held_bytes)} of {bytes_text(device_bytes)} for them"
+    return f"and without them already {fit_words(held_bytes, device_bytes)}"
 
 
 def _pieces_of(held: Any) -> dict[str, float]:

@@ -12,6 +12,7 @@ from memory_budget.stepper.walk import Stage
 from memory_budget.units import bytes_text
 
 SCENE_HEIGHT = 232
+WIDEST = 14  # characters on one line of a box of parameters
 LEGEND = tuple(key for key in CLASS_KEYS if key != "master_copy")
 
 
@@ -94,7 +95,7 @@ def _bands(actor: Actor, classes: Sequence[str], alive: bool) -> str:
 
 def _shown(actor: Actor, stage: Stage) -> list[str]:
     value = stage.shows.get(actor.key, "")
-    if actor.key == "changed":
+    if actor.key == "changed" or (actor.key == "head" and len(value) > WIDEST):
         return value.split(", ")
     if actor.key == "body" and stage.shows.get("hidden"):
         return [value, stage.shows["hidden"]]
