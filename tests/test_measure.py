@@ -203,6 +203,8 @@ CASES = [
     {"recipe": "pure-bf16", "set_to_none": False},
     {"micro_batches": 3},
     {"optimizer": "sgd"},
+    {"optimizer": "momentum"},
+    {"optimizer": "lion"},
     {"optimizer": "adafactor"},
     {"optimizer": "muon"},
     {"optimizer": "amsgrad", "implementation": "foreach"},

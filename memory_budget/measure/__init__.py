@@ -5,7 +5,7 @@ from memory_budget.measure.case import Case
 from memory_budget.measure.devices import Device, device, device_name
 from memory_budget.measure.dry_run import dry_run
 from memory_budget.measure.isolated import in_own_process
-from memory_budget.measure.learning import gradient_norms, learning_rate_sweep
+from memory_budget.measure.learning import gradient_rms, learning_rate_sweep
 from memory_budget.measure.measurement import Measurement
 from memory_budget.measure.small_gpt import SmallGPT, small_gpt
 from memory_budget.measure.small_llama import SmallLlama
@@ -21,7 +21,7 @@ __all__ = [
     "device_name",
     "dry_run",
     "freeze_and_adapt",
-    "gradient_norms",
+    "gradient_rms",
     "in_own_process",
     "learning_rate_sweep",
     "small_gpt",

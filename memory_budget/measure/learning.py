@@ -1,4 +1,4 @@
-"""Why does one learning rate serve a transformer badly? Gradient norms and losses of a small one."""
+"""Why does one learning rate serve a transformer badly? Gradient sizes and losses of a small one."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def zipf_tokens(vocabulary: int, batch: int, sequence: int, generator: torch.Gen
     return tokens
 
 
-def gradient_norms(
+def gradient_rms(
     model: nn.Module | None = None, batch: int = 4, sequence: int = 64, seed: int = 0
 ) -> dict[str, float]:
-    """Tell the length of each parameter tensor's gradient (its L2 norm) after one backward on Zipf tokens.
+    """Tell the root mean square of each parameter tensor's gradient after one backward on Zipf tokens.
 
-    `model` None is the course's small GPT; another one must know its `shape`. No weight changes.
+    That is the L2 norm divided by the root of the number of elements: what one parameter of the tensor feels.
+    (The norm itself grows with the tensor, and would set large tensors apart for their size alone.) `model` None is the course's small GPT; another one must know its `shape`. No weight changes.
     """
     model = small_gpt(seed) if model is None else model
     tokens = zipf_tokens(model.shape.vocabulary, batch, sequence + 1, torch.Generator().manual_seed(seed))
@@ -56,9 +57,9 @@ def gradient_norms(
     with one_thread():
         model(tokens[:, :-1], tokens[:, 1:]).backward()
     named = model.named_parameters()
-    norms = {name: p.grad.norm().item() for name, p in named if p.grad is not None}
+    sizes = {name: p.grad.square().mean().sqrt().item() for name, p in named if p.grad is not None}
     model.zero_grad()
-    return norms
+    return sizes
 
 
 def final_loss(optimizer_name: str, learning_rate: float, steps: int = 100, seed: int = 0) -> float:

@@ -83,6 +83,7 @@ class CountingMeter(Meter):
         self.records = self.tracker.records
 
     def phase(self, step: int, name: str) -> None:
+        self.tracker.count_state()
         close_phase(self.tracker.records, self.tracker.now())
         if name == "forward":
             self.tracker.reset_mod_stats()

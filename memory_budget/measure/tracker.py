@@ -135,11 +135,15 @@ class StepTracker(MemTracker):
     def _update_peak_stats(self, peak_state: object) -> None:
         """Leave out MemTracker's own peak of every module, which costs more than all the rest."""
 
+    def count_state(self) -> None:
+        """Count the optimizer's state anew if entries have come: SGD's momentum comes after its last operation."""
+        count = sum(map(len, self._optimizer.state.values()))
+        if count != self._state_count:
+            self._state_count, self._state = count, optimizer_bytes(self._optimizer)
+
     def _optimizer_state(self) -> TensorBytes:
-        if self._in_opt or self._state_count < 0:  # it changes inside the step alone
-            count = sum(map(len, self._optimizer.state.values()))
-            if count != self._state_count:
-                self._state_count, self._state = count, optimizer_bytes(self._optimizer)
+        if self._in_opt:
+            self.count_state()
         return self._state
 
     def _where(self) -> str:
