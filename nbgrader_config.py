@@ -26,4 +26,4 @@ c.ClearSolutions.code_stub = {"python": "# your answer here"}
 c.ClearSolutions.text_stub = "*Your answer here.*"
 
 # Submissions are run by `make grade`, in a sandbox; nbgrader's own autograde would run them unprotected.
-c.Autograde.autograde_preprocessors = ["autograder.gradebook.LayVerdicts"]
+c.Autograde.autograde_preprocessors = ["autograder.grading.gradebook.LayVerdicts"]

@@ -76,8 +76,8 @@ def _positive(text: str) -> int:
 
 def _guarded(work) -> int:
     """Run a command; what it cannot do is one line, never a stack trace."""
-    from autograder.grade import Refused
-    from autograder.gradebook import GradebookError
+    from autograder.grading.grade import Refused
+    from autograder.grading.gradebook import GradebookError
 
     try:
         return work()
@@ -90,7 +90,7 @@ def _guarded(work) -> int:
 
 
 def _grade(chosen: argparse.Namespace) -> int:
-    from autograder import grade
+    from autograder.grading import grade
 
     options = grade.Options(
         jobs=chosen.jobs,
@@ -103,19 +103,19 @@ def _grade(chosen: argparse.Namespace) -> int:
 
 
 def _feedback(chosen: argparse.Namespace) -> int:
-    from autograder import feedback
+    from autograder.grading import feedback
 
     return _guarded(lambda: feedback.feedback(course(), chosen.lesson, tuple(chosen.student)))
 
 
 def _export(chosen: argparse.Namespace) -> int:
-    from autograder import export
+    from autograder.grading import export
 
     return _guarded(lambda: export.export(course(), chosen.lms, chosen.to, chosen.roster))
 
 
 def _replay(chosen: argparse.Namespace) -> int:
-    from autograder import replay
+    from autograder.grading import replay
 
     return _guarded(
         lambda: replay.replay(
@@ -125,13 +125,13 @@ def _replay(chosen: argparse.Namespace) -> int:
 
 
 def _build(chosen: argparse.Namespace) -> int:
-    from autograder import build
+    from autograder.building import build
 
     return build.main(chosen.lessons or None, force=chosen.force)
 
 
 def _new_lesson(chosen: argparse.Namespace) -> int:
-    from autograder import new_lesson
+    from autograder.building import new_lesson
 
     return new_lesson.main(chosen.lesson, chosen.title, chosen.slug)
 

@@ -55,7 +55,9 @@ def browser() -> Iterator:
         try:
             chromium = playwright.chromium.launch(executable_path=find_chromium(), args=quiet)
         except sync_api.Error as error:
-            pytest.skip(f"no Chromium could be started ({str(error).splitlines()[0]}); set MEMORY_BUDGET_CHROMIUM")
+            pytest.skip(
+                f"no Chromium could be started ({str(error).splitlines()[0]}); set MEMORY_BUDGET_CHROMIUM"
+            )
         yield chromium
         chromium.close()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 
 from autograder import cells as made
+from autograder.building.release import release
 from autograder.course import Course
-from autograder.release import release
 
 LESSON = "lesson-90"
 NOTEBOOK = "tiny-lesson.ipynb"

@@ -10,11 +10,11 @@ from pathlib import Path
 import nbformat
 
 from autograder import cells as made
-from autograder import grader
-from autograder.answered import answered_source
+from autograder.building.answered import answered_source
+from autograder.building.release import release
 from autograder.course import course
-from autograder.grader import Job
-from autograder.release import release
+from autograder.grading import grader
+from autograder.grading.grader import Job
 
 LESSON = "lesson-06"
 NAME = "gradients-and-optimizer-state"

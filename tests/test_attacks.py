@@ -11,8 +11,8 @@ import lesson_six
 import psutil
 import pytest
 
-from autograder import sandbox
 from autograder.course import course
+from autograder.grading import sandbox
 
 ATTACKS = json.loads((Path(__file__).parent / "data" / "attacks.json").read_text(encoding="utf-8"))
 pytestmark = [

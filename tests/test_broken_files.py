@@ -12,8 +12,8 @@ import nbformat
 import pytest
 from grading_course import LESSON, hand_in, perfect
 
-from autograder import grade as grading
-from autograder import sandbox
+from autograder.grading import grade as grading
+from autograder.grading import sandbox
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -334,7 +334,7 @@ def test_prints_of_24_megabytes_are_cut_in_the_graded_notebook(here):
 
 
 def test_the_timestamp_reaches_the_gradebook(here):
-    from autograder.gradebook import Book
+    from autograder.grading.gradebook import Book
 
     with Book(here, here.root / "x").open() as book:
         assert str(book.find_submission(LESSON, "good time").timestamp) == "2026-01-31 12:00:00"

@@ -13,11 +13,11 @@ from conftest import ROOT, lesson_names
 from nbgrader.preprocessors import ClearSolutions
 from tiny_course import cell
 
-from autograder import answered, build, leaks, making, stamps
 from autograder import cells as made
+from autograder.building import answered, build, leaks, making, stamps
+from autograder.building.fault import BuildStopped
+from autograder.building.release import release
 from autograder.course import course
-from autograder.fault import BuildStopped
-from autograder.release import release
 
 
 @pytest.fixture

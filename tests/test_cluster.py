@@ -9,8 +9,8 @@ import grading_course as tiny
 import pytest
 from grading_course import LESSON, hand_in, perfect
 
-from autograder import grade as grading
-from autograder import sandbox
+from autograder.grading import grade as grading
+from autograder.grading import sandbox
 
 distributed = pytest.importorskip("distributed", reason="the extra `cluster` is not installed")
 pytestmark = [

@@ -70,7 +70,10 @@ def test_make_says_in_one_line_that_python_is_too_old(tmp_path, target):
     old.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "raise SystemExit(1)"\n')
     old.chmod(0o755)
     answer = subprocess.run(
-        ["make", target, f"PYTHON={old}", f"VENV={tmp_path / 'venv'}"], cwd=ROOT, capture_output=True, text=True
+        ["make", target, f"PYTHON={old}", f"VENV={tmp_path / 'venv'}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert answer.returncode != 0
     said = answer.stdout.strip().splitlines()
@@ -95,5 +98,7 @@ def test_no_absolute_path_of_a_developers_machine_is_committed():
         path = ROOT / name
         if path.suffix in {".png", ".jpg"} or not path.is_file() or name == "tests/test_environment.py":
             continue
-        guilty += [name for line in path.read_text("utf-8", errors="replace").splitlines() if homes.search(line)]
+        guilty += [
+            name for line in path.read_text("utf-8", errors="replace").splitlines() if homes.search(line)
+        ]
     assert guilty == []

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from autograder import grader, sandbox, sanitise, slicing, submissions
-from autograder.grader import Job
+from autograder.grading import grader, sandbox, sanitise, slicing, submissions
+from autograder.grading.grader import Job
 
 QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)

@@ -5,7 +5,7 @@ import tiny_course
 from conftest import ROOT, lesson_names
 from tiny_course import cell
 
-from autograder import glossary
+from autograder.building import glossary
 from autograder.course import course
 
 HERE = course(ROOT)

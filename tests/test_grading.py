@@ -9,10 +9,10 @@ import grading_course as tiny
 import pytest
 from grading_course import LESSON, hand_in, perfect
 
-from autograder import export, feedback, replay, sandbox
-from autograder import grade as grading
 from autograder.__main__ import main
-from autograder.gradebook import Book
+from autograder.grading import export, feedback, replay, sandbox
+from autograder.grading import grade as grading
+from autograder.grading.gradebook import Book
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -196,7 +196,7 @@ def test_a_corrected_question_grades_everyone_again(tmp_path):
     assert tiny.grades(here)["early"]["score"] == "4"
     bank = here.questions / "lesson_90.py"
     bank.write_text(bank.read_text().replace("right=48", "right=54"))
-    from autograder import grader
+    from autograder.grading import grader
 
     grader.question_bank.cache_clear()
     run(here)

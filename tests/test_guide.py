@@ -15,7 +15,7 @@ import nbformat
 import pytest
 from grading_course import LESSON, NOTEBOOK
 
-from autograder import sandbox
+from autograder.grading import sandbox
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = (ROOT / "autograder" / "README.md").read_text(encoding="utf-8")

@@ -8,7 +8,8 @@ import tiny_course
 from conftest import ROOT, lesson_names
 
 from autograder import cells as made
-from autograder import index, questions
+from autograder import questions
+from autograder.building import index
 from autograder.course import PICTURE, course
 from autograder.how_far import how_far, number
 

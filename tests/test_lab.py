@@ -9,7 +9,9 @@ from autograder import lab
 
 
 def test_learner_starts_in_the_lessons_and_instructor_in_the_course(root):
-    assert f"--ServerApp.root_dir={root / 'lessons'}" in lab.lab_command(folder=None, instructor=False, options=[])
+    assert f"--ServerApp.root_dir={root / 'lessons'}" in lab.lab_command(
+        folder=None, instructor=False, options=[]
+    )
     assert f"--ServerApp.root_dir={root}" in lab.lab_command(folder=None, instructor=True, options=[])
 
 

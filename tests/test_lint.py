@@ -7,9 +7,9 @@ import pytest
 import tiny_course
 from tiny_course import cell
 
-from autograder import lint, making
+from autograder.building import lint, making
+from autograder.building.markers import resembles_marker, split_region
 from autograder.cells import BEGIN, END
-from autograder.markers import resembles_marker, split_region
 
 
 @pytest.fixture

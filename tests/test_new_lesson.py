@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 
-from autograder import build, making, new_lesson
+from autograder.building import build, making, new_lesson
 from autograder.course import Course, course
 
 LESSON, TITLE = "lesson-07", "Activations: what the sixteen bytes leave out"

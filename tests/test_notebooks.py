@@ -19,7 +19,13 @@ def only_notebook(kind: str, lesson: str):
 def replay(path, *, compare: bool) -> subprocess.CompletedProcess:
     """Run one notebook by nbval in a process of its own, as a learner's CI would."""
     command = [sys.executable, "-m", "pytest", "--nbval" if compare else "--nbval-lax", "--nbval-current-env"]
-    command += ["--nbval-cell-timeout=120", "--nbval-kernel-startup-timeout=120", "-q", "-p", "no:cacheprovider"]
+    command += [
+        "--nbval-cell-timeout=120",
+        "--nbval-kernel-startup-timeout=120",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+    ]
     command += ["-p", "no:xdist", "--nbval-sanitize-with", str(ROOT / "tests/nbval_sanitize.cfg")]
     command += ["-o", "filterwarnings=default", "-o", "addopts=", str(path)]
     outer = ("NBGRADER_EXECUTION", "PYTEST_XDIST_WORKER", "PYTEST_CURRENT_TEST")

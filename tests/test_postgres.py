@@ -13,8 +13,8 @@ import grading_course as tiny
 import pytest
 from grading_course import LESSON, hand_in, perfect
 
-from autograder import grade as grading
-from autograder import sandbox
+from autograder.grading import grade as grading
+from autograder.grading import sandbox
 
 pytest.importorskip("psycopg2", reason="the extra `postgres` is not installed")
 pytestmark = [

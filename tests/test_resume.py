@@ -14,10 +14,10 @@ import grading_course as tiny
 import pytest
 from grading_course import LESSON, hand_in, perfect
 
-from autograder import grade as grading
-from autograder import sandbox
 from autograder.course import Course
-from autograder.gradebook import Book
+from autograder.grading import grade as grading
+from autograder.grading import sandbox
+from autograder.grading.gradebook import Book
 
 pytestmark = [
     pytest.mark.sandbox,

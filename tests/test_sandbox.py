@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from autograder import sandbox
-from autograder.sandbox import Limits, Stopped, Usage, Worker
+from autograder.grading import sandbox
+from autograder.grading.sandbox import Limits, Stopped, Usage, Worker
 
 pytestmark = [
     pytest.mark.sandbox,

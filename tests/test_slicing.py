@@ -5,7 +5,7 @@ from __future__ import annotations
 import lesson_six
 import pytest
 
-from autograder.slicing import Step, names_of, plan, without_displays
+from autograder.grading.slicing import Step, names_of, plan, without_displays
 
 SETUP = "import torch\nfrom memory_budget import bars, measure"
 
@@ -102,7 +102,7 @@ def test_a_display_is_an_expression_that_changes_nothing():
 @pytest.mark.slow
 @pytest.mark.sandbox
 def test_sharing_gives_the_same_outputs_and_verdicts_as_running_all_of_lesson_six():
-    from autograder import grader, sandbox
+    from autograder.grading import grader, sandbox
 
     if why := sandbox.why_no_sandbox():
         pytest.skip(why)

@@ -296,3 +296,16 @@ def test_an_error_message_is_one_line_of_a_bounded_length():
     got = reply("def f(): raise ValueError('a\\nb' * 5000)")
     assert "\n" not in got["error"]
     assert len(got["error"]) <= wire.MAX_LINE
+
+
+# ---------------------------------------------------------------- a look at several names
+
+
+def test_a_look_reads_what_became_of_the_notebook_s_names():
+    look = wire.Look(name="a", around="def look(names):\n    return names['a'] + names.get('b', 0)")
+    assert wire.reply_to(look.to_json(), {"a": 1, "b": 2}) == {"ok": {"t": "int", "v": 3}}
+
+
+def test_a_look_that_finds_no_such_name_is_an_error_and_no_crash():
+    look = wire.Look(name="a", around="def look(names):\n    return names['a']")
+    assert wire.reply_to(look.to_json(), {})["error"].startswith("KeyError")

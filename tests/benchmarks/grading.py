@@ -25,11 +25,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import lesson_six  # noqa: E402  tests/ is no package
 
-from autograder import grade as grading  # noqa: E402
-from autograder import questions, sandbox  # noqa: E402
+from autograder import questions  # noqa: E402
+from autograder.building.release import release  # noqa: E402
 from autograder.course import Course  # noqa: E402
-from autograder.gradebook import Book  # noqa: E402
-from autograder.release import release  # noqa: E402
+from autograder.grading import grade as grading  # noqa: E402
+from autograder.grading import sandbox  # noqa: E402
+from autograder.grading.gradebook import Book  # noqa: E402
 
 LESSON, NAME = lesson_six.LESSON, lesson_six.NAME
 #: one submission of each kind first, so that a small sample holds them all

@@ -7,11 +7,11 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-from autograder import inbox, submissions
 from autograder.course import Course
-from autograder.grade import Places, Refused, Store, number, safe_cell, write_whole
-from autograder.gradebook import Book, Row
-from autograder.summary import note
+from autograder.grading import inbox, submissions
+from autograder.grading.grade import Places, Refused, Store, number, safe_cell, write_whole
+from autograder.grading.gradebook import Book, Row
+from autograder.grading.summary import note
 
 _CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 _CANVAS_KEYS = ("SIS Login ID", "SIS User ID", "ID", "Student")

@@ -21,9 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder import card, sandbox, sanitise, slicing, submissions, suspicion, verdict
-from autograder.sandbox import Limits, Material, Stopped, Usage, Worker
-from autograder.submissions import Arranged, Lesson, Placed
+from autograder import card, verdict
+from autograder.grading import sandbox, sanitise, slicing, submissions, suspicion
+from autograder.grading.sandbox import Limits, Material, Stopped, Usage, Worker
+from autograder.grading.submissions import Arranged, Lesson, Placed
 from autograder.verdict import Verdict
 
 VERSION = 1
@@ -412,7 +413,7 @@ def hidden_paths() -> tuple[str, ...]:
     """Paths of this machine that no output may show."""
     import sys
 
-    course = Path(__file__).resolve().parents[1]
+    course = Path(__file__).resolve().parents[2]
     found = {str(course), str(Path.home()), sys.prefix, sys.base_prefix, tempfile.gettempdir()}
     found |= {str(Path(entry).resolve()) for entry in sys.path if entry}
     return tuple(path for path in found if path not in ("/", "/usr", "/usr/local", "/root", "/tmp"))
@@ -468,7 +469,7 @@ def digest(*parts: Any) -> str:
 @cache
 def code_digest() -> str:
     """A hash of all the code a grade depends on, so that a corrected question or library grades everyone again."""
-    here = Path(__file__).resolve().parent
+    here = Path(__file__).resolve().parents[1]
     parts: list[Any] = [platform.python_version()]
     for folder in (here, sandbox.package_folder("memory_budget")):
         for path in sorted(folder.rglob("*.py")):

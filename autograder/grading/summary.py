@@ -30,7 +30,7 @@ def one_line(text: str) -> str:
 
 def write(path: Path, lesson: str, noted: dict[str, dict | None]) -> None:
     """Write the report of a lesson: everyone's seed and use, and every incident."""
-    from autograder.grade import write_whole
+    from autograder.grading.grade import write_whole
 
     write_whole(path, render(lesson, noted))
 

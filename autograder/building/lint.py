@@ -12,10 +12,10 @@ from pathlib import Path
 from nbformat.notebooknode import NotebookNode
 
 from autograder import cells as made
-from autograder import markers
+from autograder.building import markers
+from autograder.building.fault import Fault
+from autograder.building.stamps import files
 from autograder.course import IGNORED, Course
-from autograder.fault import Fault
-from autograder.stamps import files
 
 LESSON_FILES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".csv", ".json", ".txt")
 ABOUT_KEYS = {"lesson": str, "title": str, "minutes": int, "after": list, "gpu": str}
@@ -107,7 +107,11 @@ def _about(notebook: NotebookNode, lesson: str) -> Found:
 
 def _metadata(notebook: NotebookNode) -> Found:
     for key in sorted(set(notebook.metadata) - NOTEBOOK_KEYS):
-        yield "", f"metadata {key!r} would be handed out; remove it (python -m autograder.lint --tidy)", True
+        yield (
+            "",
+            f"metadata {key!r} would be handed out; remove it (python -m autograder.building.lint --tidy)",
+            True,
+        )
     for key, known in KNOWN_KEYS.items():
         for other in sorted(set(notebook.metadata.get(key, {})) - known):
             yield "", f"{key} holds {other!r}, which would be handed out; remove it", True
@@ -122,7 +126,7 @@ def _metadata(notebook: NotebookNode) -> Found:
 
 
 def _cell_metadata(cell: NotebookNode) -> Iterator[str]:
-    tidy = "(python -m autograder.lint --tidy)"
+    tidy = "(python -m autograder.building.lint --tidy)"
     if cell.get("outputs") or cell.get("execution_count"):
         yield f"keeps outputs; clear them {tidy}"
     if cell.get("attachments"):
@@ -328,10 +332,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Say what is wrong with the source lessons, or (--tidy) clear what JupyterLab left in them."""
     import argparse
 
-    from autograder import making
+    from autograder.building import making
     from autograder.course import course
 
-    parser = argparse.ArgumentParser(prog="python -m autograder.lint", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m autograder.building.lint", description=__doc__)
     parser.add_argument("lessons", nargs="*", help="all by default")
     parser.add_argument(
         "--tidy", action="store_true", help="clear outputs and stray metadata in source/ first"

@@ -15,8 +15,8 @@ from textwrap import dedent
 from nbformat.notebooknode import NotebookNode
 
 from autograder import cells as made
-from autograder import markers
-from autograder.telling import Telling, bare, expressions, parsed, shapes, telling
+from autograder.building import markers
+from autograder.building.telling import Telling, bare, expressions, parsed, shapes, telling
 
 ALLOWED_METADATA = {"nbgrader", "tags", "editable", "deletable", "jp-MarkdownHeadingCollapsed", "collapsed"}
 LONGEST_VALUE = 400

@@ -11,9 +11,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from autograder import stamps
+from autograder.building import stamps
+from autograder.building.fault import BuildStopped, Fault
 from autograder.course import Course, course
-from autograder.fault import BuildStopped, Fault
 
 
 def main(lessons: list[str] | None = None, force: bool = False) -> int:
@@ -65,8 +65,8 @@ def _chosen(here: Course, lessons: list[str] | None) -> list[str]:
 def _make(here: Course, stale: list[str], chosen: list[str], whole: bool, say: Callable[..., None]) -> None:
     """Make the stale lessons and what all share in a folder aside, then put everything in place."""
     # here: reading notebooks takes a second to import, and a build with nothing to do needs none
-    from autograder import glossary, index, making
-    from autograder.lint import lint_source_root
+    from autograder.building import glossary, index, making
+    from autograder.building.lint import lint_source_root
 
     work = here.root / "build"
     work.mkdir(exist_ok=True)
@@ -86,7 +86,8 @@ def _make(here: Course, stale: list[str], chosen: list[str], whole: bool, say: C
 
 def _make_shared(here: Course, staged: Path) -> None:
     """What all lessons share: the glossary, and the index that JupyterLab opens on."""
-    from autograder import cells, glossary, index
+    from autograder import cells
+    from autograder.building import glossary, index
 
     (staged / "lessons").mkdir(exist_ok=True)
     (staged / "solutions").mkdir(exist_ok=True)

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autograder import cells as made
+from autograder.building.fault import Fault
 from autograder.course import Course
-from autograder.fault import Fault
 
 LINK = re.compile(r"\[\*\*(?P<words>[^*\]]+)\*\*\]\(\.\./glossary\.md#(?P<slug>[^)\s]*)\)")
 ANY_LINK = re.compile(r"\[(?P<words>[^\]]*)\]\([^)\s]*glossary[^)\s]*\)")

@@ -119,7 +119,7 @@ def main(lesson: str, title: str | None = None, slug: str | None = None) -> int:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m autograder.new_lesson", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m autograder.building.new_lesson", description=__doc__)
     parser.add_argument("lesson")
     parser.add_argument("--title")
     parser.add_argument("--slug")

@@ -81,7 +81,7 @@ def _client(notebook: NotebookNode, folder: Path) -> NotebookClient:
 def _environment(home: str, questions_folder: Path) -> dict[str, str]:
     outer = ("NBGRADER_EXECUTION", "PYTHONSTARTUP", "PYTHONWARNINGS")
     kept = {name: value for name, value in os.environ.items() if name not in outer}
-    package = str(Path(__file__).parents[1])
+    package = str(Path(__file__).parents[2])
     return kept | {
         "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")])),
         "PYTHONHASHSEED": "0",

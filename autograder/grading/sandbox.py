@@ -95,7 +95,7 @@ def lay_out(folder: Path) -> Material:
     grader.mkdir(parents=True)
     stub.mkdir(parents=True)
     shutil.copy(here / "worker.py", grader)
-    shutil.copy(here / "wire.py", grader)
+    shutil.copy(here.parent / "wire.py", grader)
     (stub / "__init__.py").write_text(STUB, encoding="utf-8")
     ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
     found = package_folder("memory_budget")
@@ -145,7 +145,7 @@ def sandbox_view() -> View:
         for entry, inside in zip(_import_folders(), path, strict=True)
         if (entry / "autograder").is_dir()
     ]
-    course = Path(__file__).resolve().parents[1]
+    course = Path(__file__).resolve().parents[2]
     masks += [str(course)] if _under(course, Path("/usr")) and not _under(course, base) else []
     return View(python=python, path=path, binds=binds, masks=masks)
 

@@ -67,7 +67,7 @@ def _file(here: Course) -> Path:
 
 def _code() -> list[Path]:
     """The two packages; not other lessons' questions, which change nothing for a lesson."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     code = [p for part in ("memory_budget", "autograder") for p in sorted((package / part).rglob("*.py"))]
     return [path for path in code if not path.name.startswith("lesson_")]
 

@@ -20,11 +20,11 @@ from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
-from autograder import grader, inbox
 from autograder.course import Course
-from autograder.grade import Places, Refused, Store, only_one, released, write_whole
-from autograder.gradebook import Book, GradebookError, Heard, quiet
-from autograder.submissions import Lesson
+from autograder.grading import grader, inbox
+from autograder.grading.grade import Places, Refused, Store, only_one, released, write_whole
+from autograder.grading.gradebook import Book, GradebookError, Heard, quiet
+from autograder.grading.submissions import Lesson
 
 _NO_ALT = "No description has been provided for this image"
 _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.S | re.I)

@@ -9,7 +9,7 @@ import re
 from nbformat.notebooknode import NotebookNode
 
 from autograder import cells as made
-from autograder import markers
+from autograder.building import markers
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 _STATIC = ("text/html", "image/svg+xml", "image/png")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from autograder import grader, inbox, wire
+from autograder import wire
 from autograder.course import Course
-from autograder.grade import Options, Places, Refused, Store, base_job, reference, released
-from autograder.gradebook import Book
+from autograder.grading import grader, inbox
+from autograder.grading.grade import Options, Places, Refused, Store, base_job, reference, released
+from autograder.grading.gradebook import Book
 
 
 def replay(

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from autograder import grader, inbox, sandbox, submissions, summary
 from autograder.course import Course
-from autograder.gradebook import Book, GradebookError
-from autograder.grader import Job, digest
-from autograder.inbox import Submitted
-from autograder.submissions import Lesson
+from autograder.grading import grader, inbox, sandbox, submissions, summary
+from autograder.grading.gradebook import Book, GradebookError
+from autograder.grading.grader import Job, digest
+from autograder.grading.inbox import Submitted
+from autograder.grading.submissions import Lesson
 
 COLUMNS = ("student", "lesson", "score", "max_score", "needs_manual_grade", "note")
 
@@ -278,7 +278,7 @@ def released(here: Course, lesson_id: str) -> tuple[Lesson, str]:
 
 def question_file(here: Course, lesson_id: str) -> str | None:
     """The path of the question bank where the course is not the one this package lies in."""
-    own = Path(__file__).resolve().parent / "questions"
+    own = Path(__file__).resolve().parents[1] / "questions"
     path = here.questions / f"{lesson_id.replace('-', '_')}.py"
     if not path.is_file():
         raise Refused(f"{lesson_id} has no question bank ({path.name} is missing)")

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING
 
 from nbformat.notebooknode import NotebookNode
 
-from autograder import answered, leaks, wire
 from autograder import cells as made
+from autograder import wire
+from autograder.building import answered, leaks
+from autograder.building.fault import Fault
+from autograder.building.lint import by_hand, lint, lint_files
+from autograder.building.stamps import files
 from autograder.course import Course
-from autograder.fault import Fault
-from autograder.lint import by_hand, lint, lint_files
-from autograder.stamps import files
 
 if TYPE_CHECKING:
-    from autograder.rehearsal import Rehearsal
+    from autograder.building.rehearsal import Rehearsal
 
 
 def make_lesson(here: Course, lesson: str, staged: Path, say) -> list[Fault]:
     """Make one lesson under `staged`; returns every fault found on the way."""
-    from autograder.release import release  # here: nbgrader takes seconds to import
+    from autograder.building.release import release  # here: nbgrader takes seconds to import
 
     faults = source_faults(here, lesson)
     if any(fault.stops for fault in faults):
@@ -153,7 +154,7 @@ def blank_faults(tried: Rehearsal, where: str) -> list[Fault]:
 
 def _rehearse(here: Course, lesson: str, notebook: NotebookNode, bank: dict, what: str, say) -> Rehearsal:
     """Run the notebook in a throw-away folder that holds the lesson's own files."""
-    from autograder.rehearsal import rehearse
+    from autograder.building.rehearsal import rehearse
 
     with tempfile.TemporaryDirectory() as scratch:
         _copy_files(here.source / lesson, Path(scratch))

@@ -14,9 +14,9 @@ from nbgrader.converters import GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
+from autograder.building.stamps import files
 from autograder.cells import STUB, TEXT_STUB
 from autograder.course import Course
-from autograder.stamps import files
 
 COURSE_ID = "memory-budget"
 
@@ -83,7 +83,7 @@ class _Heard(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.errors: list[str] = []
-        self.logger = logging.Logger("autograder.release")
+        self.logger = logging.Logger("autograder.building.release")
         self.logger.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:

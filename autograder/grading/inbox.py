@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder import submissions
-from autograder.submissions import Lesson, Unreadable
+from autograder.grading import submissions
+from autograder.grading.submissions import Lesson, Unreadable
 
 _DEPTH = 3
 _MOST_FILES = 500

@@ -39,9 +39,9 @@ from nbgrader.preprocessors import (
 )
 from traitlets.config import Config, PyFileConfigLoader
 
-from autograder import sanitise
 from autograder.course import Course
-from autograder.submissions import Lesson
+from autograder.grading import sanitise
+from autograder.grading.submissions import Lesson
 
 
 class GradebookError(Exception):
