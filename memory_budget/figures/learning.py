@@ -65,22 +65,22 @@ def loss_past_best(points: Sequence[tuple[float, float]], times: float = 10) -> 
     return past[0] if past else None
 
 
-def still_trains(points: Sequence[tuple[float, float]]) -> bool | None:
-    """Whether the loss at ten times the best learning rate is below 1.5 times the lowest one."""
+def holds(points: Sequence[tuple[float, float]]) -> bool | None:
+    """Whether training has not blown up at ten times the best learning rate: less than 1.5 times the lowest
+    loss (from there to the loss of an untrained model it may be a short way)."""
     past = loss_past_best(points)
     return None if past is None else past[1] < 1.5 * min(map(_loss_or_inf, points))
 
 
 def _learning_title(runs: Mapping[str, Any], best: Mapping[str, tuple[float, float]]) -> str:
-    verdicts = {name: still_trains(points) for name, points in runs.items()}
+    verdicts = {name: holds(points) for name, points in runs.items()}
     good = [_optimizer_label(name) for name, verdict in verdicts.items() if verdict]
     bad = [_optimizer_label(name) for name, verdict in verdicts.items() if verdict is False]
     lowest = min(best, key=lambda name: best[name][1])
     if good and bad:
-        still = "trains" if len(good) == 1 else "train"
-        not_so = "does not" if len(bad) == 1 else "do not"
-        past = "Ten times past its best learning rate"
-        return f"{past} {' and '.join(good)} still {still}; {' and '.join(bad)} {not_so}"
+        has, have = ("has" if len(names) == 1 else "have" for names in (good, bad))
+        past = "At ten times its best learning rate"
+        return f"{past} {' and '.join(bad)} {have} blown up; {' and '.join(good)} {has} not"
     rate, loss = best[lowest]
     return f"The lowest loss, {loss:.2f}, is {_optimizer_label(lowest)}'s, at learning rate {plain(rate)}"
 
