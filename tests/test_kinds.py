@@ -1,5 +1,6 @@
 """Each kind of question on small questions made for the purpose."""
 
+import dataclasses
 import random
 
 import pytest
@@ -229,6 +230,38 @@ def test_an_order_left_scrambled_is_unanswered():
 def test_an_order_that_is_not_right_is_told_why(value, slip):
     verdict = verdict_on(ORDER, value)
     assert (verdict.status, verdict.slip) == ("not yet", slip)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (["one", "two", "two"], "more than once: two"),
+        (["one", "two"], "missing: three"),
+        (["one", "two", "thre"], "none of the lines: thre"),
+        ([1, 2, 3], "the lines themselves"),
+    ],
+)
+def test_an_order_with_other_lines_says_which(value, says):
+    assert says in verdict_on(ORDER, value).message
+
+
+def test_an_order_does_not_mind_capitals_and_full_stops():
+    assert verdict_on(ORDER, ["One.", " two", "THREE"]).status == "right"
+
+
+def test_a_set_with_two_letters_in_one_text_says_so():
+    assert "quotes of its own" in verdict_on(SET, {"a, b"}).message
+
+
+def test_another_word_for_a_choice_counts():
+    match = dataclasses.replace(MATCH, also={"icy": "cold"})
+    assert verdict_on(match, {"ice": "icy", "fire": "hot"}).status == "right"
+
+
+def test_a_caret_for_a_power_is_named():
+    assert verdict_on(NUMBER, 20e9 / (10 ^ 9)).slip == "caret"
+    function = dataclasses.replace(FUNCTION, unit="GB", reference=lambda sizes: sum(sizes) / 10**9)
+    assert run(function, "def total(sizes): return sum(sizes) / (10 ^ 9)").slip == "caret"
 
 
 def test_scrambling_never_gives_the_right_order_and_loses_nothing():

@@ -71,7 +71,7 @@ def _box(actor: Actor, stage: Stage, *, small: bool, states: Sequence[str]) -> s
         text(middle, first + 1.14 * size * (i + 1), value, size=size, anchor="middle")
         for i, value in enumerate(values)
     )
-    faint = "" if lit else ' opacity=".65"'
+    faint = "" if lit else ' opacity=".8"'
     bands = _bands(actor, classes, actor.key in stage.alive)
     return f'<g data-actor="{actor.key}" data-lit="{int(lit)}"{faint}>{_edge(actor, lit)}{inside}</g>{bands}'
 
