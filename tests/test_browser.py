@@ -91,6 +91,39 @@ def test_slider_moved_by_keyboard_changes_picture_and_words(opened):
     assert after != before
 
 
+@pytest.mark.parametrize("opened", LESSONS[-1:], indirect=True)
+def test_dropdown_takes_arrow_keys_and_letters_and_leaves_the_notebook_alone(opened):
+    page, _ = opened
+    run_all(page)
+    chosen = page.locator(".memory-budget-bars select").first
+    chosen.scroll_into_view_if_needed()
+    chosen.focus()
+    before, cells = chosen.input_value(), page.locator(".jp-Cell").count()
+    page.keyboard.press("ArrowDown")
+    assert chosen.input_value() != before
+    for key in ("ArrowUp", "b", "m", "x"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.tagName") == "SELECT"
+    assert page.locator(".jp-Cell").count() == cells
+
+
+@pytest.mark.parametrize("opened", LESSONS[-1:], indirect=True)
+def test_slider_says_its_name_and_the_stop_it_is_on(opened):
+    page, _ = opened
+    run_all(page)
+    slider = page.locator(".memory-budget-bars", has_text="Optimizer").first.locator(".noUi-handle")
+    slider.scroll_into_view_if_needed()
+    slider.focus()
+    assert slider.get_attribute("aria-label") == "Parameters"
+    before = slider.get_attribute("aria-valuetext")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(500)
+    after = slider.get_attribute("aria-valuetext")
+    assert before.endswith("B")
+    assert after.endswith("B")
+    assert after != before
+
+
 @pytest.mark.parametrize("opened", LESSONS[:1], indirect=True)
 def test_validate_names_what_is_not_answered_without_a_stack_trace(opened):
     page, _ = opened

@@ -9,6 +9,27 @@ from memory_budget.drawing import Picture, alive_html, static_html
 
 LABEL = "130px"  # wide enough for every description we use: none is cut
 
+# JupyterLab takes arrows and letters pressed in a drop-down for commands to the notebook, and ipywidgets gives a
+# slider's handle no name. The page runs this once, when the image that leads nowhere fails: it asks JupyterLab
+# to leave keys in our controls alone, and names each handle and the stop it is on. Where it cannot run, nothing
+# is lost but that.
+_ON_SHOW = """
+const box = this.closest('.memory-budget-bars');
+for (const control of box.querySelectorAll('select, .noUi-handle')) control.dataset.lmSuppressShortcuts = 'true';
+for (const slider of box.querySelectorAll('.widget-slider')) {
+  const handle = slider.querySelector('.noUi-handle');
+  const say = () => {
+    const read = slider.querySelector('.widget-readout');
+    if (read && handle.getAttribute('aria-valuetext') !== read.textContent)
+      handle.setAttribute('aria-valuetext', read.textContent);
+  };
+  handle.setAttribute('aria-label', slider.querySelector('.widget-label').textContent);
+  new MutationObserver(say).observe(slider, {subtree: true, childList: true, attributes: true, characterData: true});
+  say();
+}
+"""
+_KEYS = f'<img alt="" src="data:," style="display:none" onerror="{_ON_SHOW}">'
+
 
 class LiveBars(widgets.VBox):
     """Controls above one picture: moving a control puts a new drawing in the same place.
@@ -21,7 +42,11 @@ class LiveBars(widgets.VBox):
     def __init__(self, draw: Callable[..., Picture], controls: Mapping[str, widgets.Widget]) -> None:
         self.draw, self.controls = draw, dict(controls)
         self.canvas = widgets.HTML(layout=widgets.Layout(width="100%", margin="4px 0"))
-        super().__init__([*self.controls.values(), self.canvas], layout=widgets.Layout(width="100%"))
+        on_show = widgets.HTML(_KEYS, layout=widgets.Layout(display="none"))
+        super().__init__(
+            [*self.controls.values(), self.canvas, on_show], layout=widgets.Layout(width="100%")
+        )
+        self.add_class("memory-budget-bars")
         for control in self.controls.values():
             control.observe(self.refresh, names="value")
         self.refresh()
