@@ -27,3 +27,9 @@ c.ClearSolutions.text_stub = "*Your answer here.*"
 
 # Submissions are run by `make grade`, in a sandbox; nbgrader's own autograde would run them unprotected.
 c.Autograde.autograde_preprocessors = ["autograder.grading.gradebook.LayVerdicts"]
+# What only the person who marks may see does not go into feedback (formgrader's button too).
+c.GenerateFeedback.preprocessors = [
+    "autograder.grading.gradebook.ForLearners",
+    "nbgrader.preprocessors.GetGrades",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]

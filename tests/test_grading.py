@@ -8,11 +8,12 @@ import re
 import grading_course as tiny
 import pytest
 from grading_course import LESSON, hand_in, perfect
+from traitlets.config import PyFileConfigLoader
 
 from autograder.__main__ import main
 from autograder.grading import export, feedback, replay, sandbox
 from autograder.grading import grade as grading
-from autograder.grading.gradebook import Book
+from autograder.grading.gradebook import FEEDBACK_STEPS, Book
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -86,6 +87,20 @@ def test_feedback_shows_the_learners_work_and_the_cards_words(here):
     assert "How many bytes has a value in 16 bits?" in shown
     assert "you said 28" in shown
     assert "Not yet" in shown
+
+
+def test_the_mark_scheme_is_there_for_who_marks_and_in_no_feedback(here):
+    scheme = "2 points: what is saved"
+    assert scheme in tiny.BANK
+    for student in ("perfect", "blank"):
+        assert scheme in json.dumps(tiny.graded_notebook(here, student), ensure_ascii=False)
+        assert scheme not in page(here, student)
+        assert "Mark scheme" not in page(here, student)
+
+
+def test_formgraders_own_feedback_leaves_the_mark_scheme_out_too(root):
+    settings = PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
+    assert settings.GenerateFeedback.preprocessors == FEEDBACK_STEPS
 
 
 def test_feedback_never_says_what_would_have_been_right(here):

@@ -58,6 +58,13 @@ class Row:
     max_score: float
     needs_manual_grade: bool
 
+FOR_MARKERS = "memory_budget_for_markers"
+FEEDBACK_STEPS = [
+    "autograder.grading.gradebook.ForLearners",
+    "nbgrader.preprocessors.GetGrades",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
+
 
 class LayVerdicts(NbGraderPreprocessor):
     """Stands where nbgrader would execute the notebook: gives each cell its outputs and each question its score."""
@@ -101,9 +108,29 @@ def outputs_of(cell: dict, result: dict) -> list[NotebookNode]:
         return []
     if judged["manual"]:
         data = {"text/plain": judged["text"], "text/html": judged["html"]}
-        return [nbformat.v4.new_output("display_data", data=data)]
+        return [nbformat.v4.new_output("display_data", data=data), mark_scheme(judged["mark_scheme"])]
     data = {"text/plain": repr(float(judged["score"])), "text/html": judged["html"]}
     return [nbformat.v4.new_output("execute_result", data=data)]
+
+
+def mark_scheme(says: str) -> NotebookNode:
+    """What the person who marks sees below an answer in words; `ForLearners` takes it out of feedback."""
+    data = {
+        "text/plain": f"Mark scheme: {says}",
+        "text/html": '<div style="border-left: 4px solid #767676; padding: 4px 12px; max-width: 46em">'
+        f"<strong>Mark scheme</strong> (learners do not see this)<br>{html.escape(says)}</div>",
+    }
+    return nbformat.v4.new_output("display_data", data=data, metadata={FOR_MARKERS: True})
+
+
+class ForLearners(NbGraderPreprocessor):
+    """Takes what only the person who marks may see out of a notebook; nbgrader runs it before it makes feedback."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        for cell in nb.cells:
+            if cell.cell_type == "code":
+                cell.outputs = [o for o in cell.outputs if not o.get("metadata", {}).get(FOR_MARKERS)]
+        return nb, resources
 
 
 def notebook_of(result: dict, lesson: Lesson) -> NotebookNode:
@@ -196,6 +223,7 @@ def course_config(here: Course) -> Config:
     for name, value in defaults.items():
         if name not in folders:
             folders[name] = value
+    config.GenerateFeedback.preprocessors = FEEDBACK_STEPS
     if url := os.environ.get("MEMORY_BUDGET_DB_URL"):
         folders.db_url = url
     folders.db_url = _with_driver(folders.db_url)

@@ -376,6 +376,7 @@ class Grading:
             **asdict(judged),
             "points": question.points,
             "manual": question.manual,
+            "mark_scheme": question.mark_scheme if question.manual else "",
             "score": None if question.manual else round(question.points * judged.fraction, 4),
             "html": card.card_html(question, judged),
             "text": card.card_text(question, judged),
