@@ -95,17 +95,24 @@ def test_escape_takes_lora_on_every_architecture_that_it_offers(model):
 
 
 def test_peak_draws_every_moment_and_names_the_fullest():
-    picture = pictures.peak(8, "foreach", "none")
-    here = pictures.peak_budget(8, "foreach", "none", False)
+    picture = pictures.peak(8, "foreach", "none", first_step=True)
+    here = pictures.peak_budget(8, "foreach", "none", True)
     assert drawn(picture) == [kept(sizes) for sizes in here.moments.values()]
     assert f"the peak is {bytes_text(here.peak_bytes)}, at the moment '{here.peak_moment}'" in picture.words
 
 
 def test_the_first_step_begins_without_the_moments_that_a_later_one_begins_with():
     first, later = (drawn(pictures.peak(1, "foreach", "none", first_step)) for first_step in (True, False))
+    assert list(first[0]) == ["weights"]
+    assert list(later[0]) == ["weights", "first_moment", "second_moment"]
     assert "first_moment" not in first[1]  # at the end of forward
     assert later[1]["first_moment"] == pytest.approx(later[1]["weights"], rel=1e-5)  # and step counters
     assert first[-1] == later[-1]  # after the step both keep the same
+
+
+def test_one_of_a_thing_is_not_said_as_many():
+    assert "1 sequence of 512" in pictures.peak(1, "foreach", "none").words
+    assert "1 times" not in pictures.escape("7B", 1.0, 8, "bf16").words
 
 
 @pytest.mark.parametrize("value_bytes", [2, 4])
@@ -140,7 +147,10 @@ def test_training_is_never_said_to_fit_without_its_activations():
 def test_the_figures_of_the_book_come_out():
     """Huyen, AI Engineering, chapter 7: 13B in 2 bytes, 31.2 GB to run, 78 GB more to train all of it."""
     words = pictures.inference_and_training(13 * 10**9, 1.0, "adam", 2, 24 * GB).words
-    assert "running takes 31.2 GB with the 20% margin for activations and key-value cache, short by 7.2 GB" in words
+    assert (
+        "running takes 31.2 GB with the 20% margin for activations and key-value cache, short by 7.2 GB"
+        in words
+    )
     assert "add 78 GB to the weights" in words
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from autograder import verdict
 from autograder.kinds import Choice, Function, Idea, Number, Relation, Set, Slip, Table, Text
 from autograder.kinds.base import article, close, number_trouble
+from autograder.kinds.text import Said, denied, either
 from autograder.verdict import Verdict
 
 GB = 10**9
@@ -95,8 +96,7 @@ WHY_BF16 = Choice(
     name="why_bf16",
     points=1,
     prompt="Why bf16 beats fp16 for training",
-    praise="Range is what training needs: nothing overflows, nothing vanishes, and no loss scaling is "
-    "needed.",
+    praise="Its bits are taken from the fraction, so of the two it is the coarser one, and it still wins.",
     options={
         "a": "it is more precise than fp16",
         "b": "it takes fewer bytes than fp16",
@@ -127,26 +127,40 @@ WHY_BF16 = Choice(
 WHY_BF16_SENTENCE = Text(
     name="why_bf16_sentence",
     points=1,
-    prompt="In one sentence: what does that spare you in training?",
+    prompt="In one sentence: which property of bf16, what can no longer happen to a gradient, and which step it "
+    "spares you",
     ideas=(
         Idea(
             name="what the format has in common with another",
             all_of=(
-                r"exponent|range|\b8 bits\b|eight bits|magnitude|orders? of magnitude",
-                r"fp32|float32|32-bit|single precision|full precision|same|wide|large|big|as "
-                r"(much|many)|more",
+                Said(r"exponent|range|\b8 bits\b|eight bits|magnitude"),
+                r"fp32|float32|32-bit|single precision|full precision|same|wide|large|big|as (much|many)|more",
             ),
             unless=(r"(narrow|small)er (exponent|range)", r"(not|n't) (have )?the same (exponent|range)"),
         ),
         Idea(
             name="what can no longer happen to a number",
             all_of=(
-                r"over-?flow|under-?flow|vanish|\binf(inity|inite|s)?\b|\bnans?\b|become zero|flush|too "
-                r"(large|small|big)"
-                r"|(turn|go|round)(s|ed)? to zero|explod|blow",
+                either(
+                    denied(
+                        r"over-?flow|under-?flow|vanish|\binf(inity|inite|s)?\b|\bnans?\b|(become|turn|go|round)\w*"
+                        r"( in)?(to)? (zero|0)\b|flush|too (large|small|big)|explod|blow|disappear|lost"
+                    ),
+                    Said(r"gradients? (\w+ )?(surviv|stay|remain)|representable"),
+                ),
             ),
         ),
-        Idea(name="what training can leave out", all_of=(r"scal(e|ing|er)",)),
+        Idea(
+            name="what training can leave out",
+            all_of=(
+                either(
+                    denied(r"scal(e|ing|er)|multipl\w* (of )?(the|your) loss|loss \w+ (multipl|factor)"),
+                    Said(r"(fp16|float16)\b.*\bscal(e|ing|er)"),
+                    (r"fp16|float16", Said(r"^has \d .*scal|^(needs|requires) .*scal")),
+                ),
+            ),
+            unless=(r"(bf16|you|we) (still )?(need|require)s? (loss )?scal",),
+        ),
     ),
     mark_scheme="1 point for the exponent range of fp32 and one consequence: no overflow or underflow of "
     "gradients, or no "
@@ -830,28 +844,43 @@ WHY_NO_SAVING = Text(
         Idea(
             name="what became smaller",
             all_of=(
-                r"weight|parameter",
-                r"gradient",
-                r"hal(f|ve|ving)|16[- ]bit|bf16|fp16|two bytes|2 "
-                r"bytes|2b\b|smaller|shrink|shrank|sav|less|fewer|lower",
+                either(
+                    (
+                        r"weight|parameter|\bw\b",
+                        r"gradient|\bgrads?\b|\bg\b",
+                        Said(
+                            r"hal(f|ve|ving)|16[- ]bit|bf16|fp16|two bytes|2 bytes|2b\b|smaller|shr[iau]nk|sav|less"
+                            r"|fewer|lower|4 ?-+> ?2|4 to 2|four to two|by (2|two)\b"
+                        ),
+                    ),
+                    Said(r"\b(two|2) (of the )?((\w+ )?tensors|rows)\b.*(hal(f|ve)|smaller|shr[iau]nk)"),
+                    Said(r"hal(f|ve)\w* (two|2) (of the )?((\w+ )?tensors|rows)"),
+                ),
             ),
+            unless=(r"(master|copy) (\w+ )?(is|was|gets) (also )?(halved|smaller)",),
         ),
         Idea(
             name="what was added",
             all_of=(
-                r"master|(fp32|float32|32-bit|full[- ]precision|extra|second|additional) (\w+ "
-                r")?(copy|weight)|copy",
+                Said(
+                    r"master|(fp32|float32|32-bit|full[- ]precision|extra|second|additional) (\w+ )?(copy|weight)"
+                    r"|copy|duplicate"
+                ),
             ),
-            unless=(r"(no|without( a| an| any)?) (fp32 )?(master|copy)",),
+            unless=(r"(master|copy) (\w+ )?(is|was|gets) (also )?(halved|smaller|dropped|removed)",),
         ),
         Idea(
             name="what stayed as it was",
             all_of=(
-                r"moment|optimi[sz]er|adam|running mean|variance",
-                r"unchanged|stay|same|still|remain|never|n't|not |keep|kept|fp32|32-bit|full precision|as "
-                r"before|untouched",
+                r"moment|optimi[sz]er|adam|running mean|variance|\bm\b(,| and| &) ?v\b",
+                either(
+                    Said(
+                        r"unchanged|stay|same|still|remain|keep|kept|fp32|32-bit|full precision|as before|untouched"
+                    ),
+                    denied(r"\b(chang|mov|touch|shr[iau]nk|halv|reduc|smaller|affect|sav)"),
+                ),
             ),
-            unless=(r"moments? (are|is|get|were) (also )?(halved|smaller)",),
+            unless=(r"(moments?|optimi[sz]er state|m and v) (are|is|get|were|was) (also )?(halved|smaller)",),
         ),
     ),
     mark_scheme="2 points: halving weights and gradients saves 4 bytes; the fp32 master copy adds 4 again; "
@@ -1153,16 +1182,31 @@ EIGHT_BIT_REPLY = Text(
         Idea(
             name="what gets smaller and what does not",
             all_of=(
-                r"moment|optimi[sz]er|state",
-                r"only|8[- ]bit|eight[- ]bit|one byte|1 "
-                r"byte|shrink|reduc|gradient|master|still|remain|stay|leave",
+                either(
+                    (
+                        r"moment|optimi[sz]er|state",
+                        Said(
+                            r"only|one byte|1 byte|(from|to) (about )?(2|two|8|eight) bytes|shr[iau]nk|reduc|sav"
+                            r"|still|remain|stay|untouched"
+                        ),
+                    ),
+                    (r"moment|state", denied(r"gradient|master|rest|weights")),
+                    (
+                        r"(8|eight)[- ]bit",
+                        Said(r"sav|shr[iau]nk|cut|reduc"),
+                        r"rest|remain|other|of (the )?(16|sixteen)",
+                    ),
+                ),
             ),
+            unless=(r"(everything|all|the whole|every tensor)\b.{0,25}(one byte|1 byte|(8|eight)[- ]bits?)",),
         ),
         Idea(
             name="what they could do instead",
             all_of=(
-                r"adapter|lora|freez|frozen|quanti[sz]|shard|more (cards|gpus)|zero|smaller "
-                r"model|offload|4-bit|fsdp",
+                Said(
+                    r"adapter|lora|freez|frozen|quanti[sz]|shard|more (cards|gpus)|zero|smaller model|offload|4-bit"
+                    r"|fsdp"
+                ),
             ),
         ),
     ),
@@ -1185,6 +1229,19 @@ EIGHT_BIT_REPLY = Text(
     ),
 )
 
+_ONLY_UPDATED = r"\bonly\b.*\b(updat|chang|mov|train|learn|adjust)"
+
+
+def _not_for_frozen(tensor: str) -> tuple:
+    """Return what finds that frozen parameters lack a tensor, or that only the others have it."""
+    of_trained = Said(rf"\b(trained|trainable|updated|unfrozen) .*({tensor})")
+    return (
+        either(
+            denied(tensor), (Said(tensor), _ONLY_UPDATED), (of_trained, r"frozen .*\b(only|alone|weight|2)\b")
+        ),
+    )
+
+
 ONE_SENTENCE = Text(
     name="one_sentence",
     points=1,
@@ -1192,22 +1249,24 @@ ONE_SENTENCE = Text(
     ideas=(
         Idea(
             name="what the backward pass does not make for them",
-            all_of=(r"gradient|\bgrads?\b",),
-            unless=(r"(have|has|keep|keeps|need|needs) (a |their )?gradients? (too|as well)",),
+            all_of=_not_for_frozen(r"gradient|\bgrads?\b"),
         ),
         Idea(
             name="what is not remembered from step to step",
-            all_of=(r"moment|optimi[sz]er|running (mean|average)|adam",),
+            all_of=_not_for_frozen(r"moment|optimi[sz]er|running (mean|average)|adam"),
         ),
         Idea(
             name="what has no second form",
-            all_of=(r"master|fp32 (copy|weight)|(full|32).{0,12}copy|copy",),
+            all_of=_not_for_frozen(r"master|fp32 (copy|weight)|(full|32).{0,12}copy|copy|copies"),
         ),
         Idea(
             name="the reason behind all of it",
             all_of=(
-                r"updat|chang|move|train|learn|step|adjust|modif",
-                r"never|n't|not|no |only|without|nothing|neither|nor|exist|belong|because",
+                either(
+                    denied(r"updat|chang|mov|train|learn|step|adjust|modif"),
+                    Said(r"only (ever )?(being )?read|read only|only (used|needed) (in|for|by) the forward"),
+                    _ONLY_UPDATED,
+                ),
             ),
         ),
     ),

@@ -32,6 +32,11 @@ def present(sizes: Mapping[str, float], keys: Sequence[str] = CLASS_KEYS) -> dic
     return {key: sizes[key] for key in keys if sizes.get(key, 0)}
 
 
+def times_words(ratio: float) -> str:
+    """How many times as much, in words."""
+    return "as much" if number_text(ratio, 3) == "1" else f"{number_text(ratio, 3)} times as much"
+
+
 def numbers_table(
     columns: Mapping[str, Mapping[str, float]], keys: Sequence[str] = CLASS_KEYS
 ) -> list[list[str]]:
@@ -57,7 +62,7 @@ def regime(recipe: str, optimizer: str = "adamw") -> Picture:
         Row(name=chosen.label, pieces=here, total=f"{total} bytes"),
         Row(name="this lesson", pieces=lesson, total=f"{number_text(sum(lesson.values()))} bytes"),
     ]
-    keys = (*TRAINED_KEYS, "temporaries")
+    keys = (*TRAINED_KEYS, "temporaries")  # drawn or not, so that the picture keeps its height
     svg = stacked_bars(rows, axis_bytes=20, label=words, legend=keys, unit="a parameter", bar=52)
     return Picture(
         svg=svg, words=words, table=numbers_table({chosen.label: here, "this lesson": lesson}, keys)
@@ -129,11 +134,10 @@ def _escape_words(whole: budget.Budget, part: budget.Budget) -> str:
         else fit_words(part.total_bytes, DEVICES[-1].bytes)
     )
     share = number_text(100 * trained / part.total_bytes, 3)
-    ratio = number_text(whole.total_bytes / part.total_bytes, 3)
     return (
         f"{part.sum_in_words}, {verdict}. Frozen {bytes_text(frozen)} + trained {bytes_text(trained)}: the "
         f"trained part is {share}% of it. Training everything takes {bytes_text(whole.total_bytes)}, "
-        f"{ratio} times as much."
+        f"{times_words(whole.total_bytes / part.total_bytes)}."
     )
 
 
@@ -156,23 +160,31 @@ def peak_budget(batch: int, step: str, checkpointing: str, first_step: bool) -> 
     )
 
 
+def _as_a_later_step(moments: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """The moments of a step that begins with the state which the one before it left, not with weights alone."""
+    _, *rest = moments.items()
+    kept = {k: v for k, v in moments["after step"].items() if k in TRAINED_KEYS and k != "gradients"}
+    return {"step begins": kept, **dict(rest)}
+
+
 def peak(batch: int, step: str, checkpointing: str, first_step: bool = False) -> Picture:
     """What is alive at each moment of one step, and which moment holds most."""
     here = peak_budget(batch, step, checkpointing, first_step)
+    moments = here.moments if first_step else _as_a_later_step(here.moments)
     rows = [
         Row(
             name=moment,
             pieces=present(sizes),
             total=bytes_text(sum(sizes.values())) + (" peak" if moment == here.peak_moment else ""),
         )
-        for moment, sizes in here.moments.items()
+        for moment, sizes in moments.items()
     ]
     holders = ", ".join(
         f"{TENSOR_CLASSES[key].label} {bytes_text(here.moments[here.peak_moment][key])}"
         for key in here.peak_holders
     )
     words = (
-        f"{PEAK_MODEL}, {batch} sequences of {PEAK_SEQUENCE}: the peak is {bytes_text(here.peak_bytes)}, "
+        f"{PEAK_MODEL}, {batch} {'sequence' if batch == 1 else 'sequences'} of {PEAK_SEQUENCE}: the peak is {bytes_text(here.peak_bytes)}, "
         f"at the moment '{here.peak_moment}'. It holds {holders}."
     )
     svg = stacked_bars(
@@ -182,7 +194,7 @@ def peak(batch: int, step: str, checkpointing: str, first_step: bool = False) ->
         bar=28,
         legend=tuple(key for key in CLASS_KEYS if key not in ("frozen_weights", "master_copy")),
     )
-    return Picture(svg=svg, words=words, table=numbers_table(here.moments))
+    return Picture(svg=svg, words=words, table=numbers_table(moments))
 
 
 def inference_and_training(

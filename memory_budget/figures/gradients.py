@@ -14,17 +14,17 @@ from memory_budget.units import number_text
 GRADIENT = TENSOR_CLASSES["gradients"].colour
 
 
-def gradient_spread(norms: Any) -> Picture:
-    """Size of the gradient of each tensor on a log axis, one row a kind of tensor, one dot a layer."""
-    if not isinstance(norms, Mapping) or not norms:
+def gradient_spread(sizes: Any) -> Picture:
+    """Root mean square of each tensor's gradient on a log axis, one row a kind of tensor, one dot a layer."""
+    if not isinstance(sizes, Mapping) or not sizes:
         return message("No picture yet: expected a dict of gradient sizes by tensor name.")
-    wrong = [name for name, size in norms.items() if not finite(size) or size < 0]
+    wrong = [name for name, size in sizes.items() if not finite(size) or size < 0]
     if wrong:
         return message(
             f"No picture yet: the gradient size of {wrong[0]} must be a number of 0 or more, "
-            f"not {norms[wrong[0]]!r}."
+            f"not {sizes[wrong[0]]!r}."
         )
-    shown = {str(name): float(size) for name, size in norms.items() if size > 0}
+    shown = {str(name): float(size) for name, size in sizes.items() if size > 0}
     if not shown:
         return message("No picture yet: every gradient is 0.")
     rows = _kinds(shown)
@@ -56,14 +56,14 @@ def gradient_spread(norms: Any) -> Picture:
     )
 
 
-def _kinds(norms: Mapping[str, float], most: int = 30) -> dict[str, list[str]]:
+def _kinds(sizes: Mapping[str, float], most: int = 30) -> dict[str, list[str]]:
     """Tensor names by kind, the layer's number left out; only the extremes where there are too many kinds."""
     kinds: dict[str, list[str]] = {}
-    for name in norms:
+    for name in sizes:
         kind = re.sub(r"(^|\.)(h|layers|layer|blocks?|block)?\.?\d+\.", r"\1", name)
         kinds.setdefault(kind if len(kind) <= 26 else "..." + kind[-23:], []).append(name)
     if len(kinds) > most:
-        order = sorted(kinds, key=lambda kind: max(norms[name] for name in kinds[kind]))
+        order = sorted(kinds, key=lambda kind: max(sizes[name] for name in kinds[kind]))
         keep = set(order[: most // 2] + order[-most // 2 :])
         kinds = {kind: members for kind, members in kinds.items() if kind in keep}
     return kinds

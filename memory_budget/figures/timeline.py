@@ -26,23 +26,30 @@ def timeline(measurement: Any) -> Picture:
     y = Scale(low=0, high=y_top, start=300, end=44)
     parts = [_areas(points, x, y), _phases(points, x, y)]
     parts.append(frame(x, y, x_name="", y_name="memory", x_text=None, y_text=bytes_text))
-    parts.append(_peak_mark(points[peak][0], sums[peak], x.at(peak + 0.5), y))
+    parts.append(_peak_mark(spoken(points[peak][0]), sums[peak], x.at(peak + 0.5), y))
     used = [key for key in CLASS_KEYS if any(held.get(key, 0) for _, held in points)]
     names, height = class_legend(used, 346, {})
     held = points[peak][1]
-    when, height_text = points[peak][0], bytes_text(sums[peak])
+    when, height_text = spoken(points[peak][0]), bytes_text(sums[peak])
     title = f"The peak, {height_text}, comes at '{when}', which holds {_large_parts(held)}"
     words = f"Memory over {len(points)} moments. The peak of {height_text} at '{when}' holds " + ", ".join(
         f"{TENSOR_CLASSES[key].label} {bytes_text(held[key])}" for key in used if held.get(key, 0)
     )
     table = [["moment", *(TENSOR_CLASSES[key].label for key in used)]]
-    table += [[label, *(bytes_text(held.get(key, 0)) for key in used)] for label, held in _few(points, peak)]
+    table += [
+        [spoken(label), *(bytes_text(held.get(key, 0)) for key in used)] for label, held in _few(points, peak)
+    ]
     return Picture(
         svg=svg("".join(parts) + names, height=height, label=words + "."),
         words=words + ".",
         table=table,
         title=title,
     )
+
+
+def spoken(label: str) -> str:
+    """A moment's label as it is read: of a training step, the part that the optimizer takes is its step."""
+    return re.sub(r"^step (\d+) step\b", r"optimizer step \1", str(label))
 
 
 def _large_parts(held: Mapping[str, float], share: float = 0.05) -> str:

@@ -39,7 +39,7 @@ from memory_budget.measure.step import (
 from memory_budget.measure.tracker import Record
 
 COUNTED = (2, 3)
-NOTE = "Counted with fake tensors: nothing was computed, and no memory was used for it."
+NOTE = "Counted with fake tensors: nothing was computed and none of these bytes were held."
 FAKE = Device(kind="cpu", name="no device (dry run)")
 
 Factory = Callable[[], nn.Module]
@@ -172,6 +172,7 @@ def _predicted(shape: Transformer | None, model: nn.Module, settings: dict, batc
 def _measurement(moments: dict, timeline: list, predicted: Any) -> Measurement:
     first = [held for label, held in timeline if label.startswith(("step 0", "step 1"))]
     return Measurement(
+        computed=False,
         device=FAKE.name,
         moments=moments,
         timeline=timeline,

@@ -35,12 +35,14 @@ def total(held: TensorBytes) -> int:
 class Measurement:
     """One training step as it was counted (or, where `sampled`, looked at now and then), in bytes.
 
+    Not `computed` is a step that was walked through without a single value, as in a dry run.
     `moments` are of the second step, where the optimizer's state exists from the start; "after loading" is
     before the first. `timeline` holds (label, bytes by class) in order, over both steps.
     """
 
     device: str
     sampled: bool = False
+    computed: bool = True
     moments: dict[str, TensorBytes]
     timeline: list[tuple[str, TensorBytes]] = field(repr=False)
     notes: tuple[str, ...] = ()
@@ -126,11 +128,8 @@ class Measurement:
         return (*self.notes, f"The allocator has reserved {both_text(self.reserved_bytes)}.")
 
     def _table(self) -> list[tuple[str, str, str, str]]:
-        heads = (
-            ("", "measured", "predicted", "difference")
-            if self.predicted is not None
-            else ("", "measured", "", "")
-        )
+        held = "measured" if self.computed else "counted"
+        heads = ("", held, "predicted", "difference") if self.predicted is not None else ("", held, "", "")
         return [heads, *self.rows()]
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
