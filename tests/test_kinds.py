@@ -9,7 +9,7 @@ from autograder import wire
 from autograder.checking import decide
 from autograder.kinds import Choice, Function, Idea, Match, Number, Order, Set, Slip, Table, Text
 from autograder.kinds.order import scrambled
-from autograder.kinds.text import windows
+from autograder.kinds.text import Said, denied, either, windows
 
 NUMBER = Number(
     name="size_gb",
@@ -387,8 +387,41 @@ def test_sentences_and_their_neighbours_are_read_together():
     assert windows("It\u2019s 10.5 bytes. No more!") == [
         "it's 10_5 bytes",
         "no more",
-        "it's 10_5 bytes no more",
+        "it's 10_5 bytes. no more",
     ]
+
+
+COPY = (Idea(name="copy", all_of=(Said(r"copy"),)), Idea(name="no copy", all_of=(denied(r"copy"),)))
+
+
+@pytest.mark.parametrize(
+    ("text", "stated", "negated"),
+    [
+        ("There is a copy.", True, False),
+        ("There is no copy.", False, True),
+        ("No gradient, moments or copy is kept.", False, True),
+        ("It does not move, it has a copy.", True, False),
+        ("It does not move and needs a copy.", True, False),
+        ("A copy is not needed.", False, True),
+        ("A copy is superfluous.", False, True),
+        ("A copy cannot be dropped.", True, False),
+        ("It avoids a copy.", False, True),
+        ("It doesn't spare you a copy.", True, False),
+        ("Not only the weight but a copy too.", True, False),
+        ("fp16 needs a copy, bf16 does not.", True, True),
+        ("It moves. Nothing else has a copy.", False, True),
+        ("Nothing moves. It has a copy.", True, False),
+    ],
+)
+def test_what_is_denied_is_told_from_what_is_stated(text, stated, negated):
+    assert tuple(idea.found_in(text) for idea in COPY) == (stated, negated)
+
+
+def test_one_of_several_ways_is_enough_and_a_tuple_belongs_together():
+    idea = Idea(name="x", all_of=(either("apple", ("pear", denied("sour"))),))
+    assert idea.found_in("An apple")
+    assert idea.found_in("A pear is not sour")
+    assert not idea.found_in("A pear is sour")
 
 
 def test_an_idea_is_not_found_where_the_contrary_stands():

@@ -423,6 +423,58 @@ IDEA_CASES = [
     ("one_sentence", "They are smaller.", 0),
     ("why_bf16_sentence", "It has more digits of precision.", 0),
     ("eight_bit_reply", "Yes, that works fine.", 0),
+    # denied, doubly denied, turned into their contrary
+    ("one_sentence", "Frozen parameters keep gradients, moments and a master copy.", 0),
+    ("one_sentence", "Gradients, moments, master copy, update.", 0),
+    (
+        "one_sentence",
+        "It is only read in the forward pass, so it needs no gradient, no moments and no master copy.",
+        4,
+    ),
+    ("one_sentence", "They are never updated and so need no gradient, moments or master copy.", 4),
+    (
+        "one_sentence",
+        "Trainable parameters need gradients, moments and a master copy, frozen ones only their weight.",
+        3,
+    ),
+    (
+        "one_sentence",
+        "Gradients are not needed, moments are not kept and a master copy is superfluous because nothing changes.",
+        4,
+    ),
+    ("one_sentence", "They are updated, so they need a gradient, moments and a master copy.", 0),
+    ("why_bf16_sentence", "It does not spare you loss scaling.", 0),
+    ("why_bf16_sentence", "You still need loss scaling.", 0),
+    ("why_bf16_sentence", "No need to multiply the loss by a big factor.", 1),
+    ("why_bf16_sentence", "It spares you loss scaling, because small gradients do not underflow.", 2),
+    (
+        "why_bf16_sentence",
+        "Loss scaling is unnecessary since the range is that of fp32 and gradients never vanish.",
+        3,
+    ),
+    (
+        "why_bf16_sentence",
+        "It has not the range of fp32, so gradients underflow and loss scaling cannot be dropped.",
+        0,
+    ),
+    ("why_bf16_sentence", "fp16 gradients underflow, bf16 does not.", 1),
+    ("why_no_saving", "Weights and gradients were not halved, and there is no master copy.", 0),
+    (
+        "why_no_saving",
+        "Two tensors are halved, the duplicate of the weights in 32 bits takes it back, m and v unchanged.",
+        3,
+    ),
+    ("why_no_saving", "W: 4->2, G: 4->2, master: +4, m and v unchanged.", 3),
+    ("why_no_saving", "We save two bytes on the parameters and two on the gradients.", 1),
+    ("why_no_saving", "The master copy is halved and the moments too, and the gradients vanish.", 0),
+    ("why_no_saving", "The moments are not kept in fp32.", 0),
+    ("why_no_saving", "The moments did not shrink.", 1),
+    ("eight_bit_reply", "The moments are not what shrinks.", 0),
+    ("eight_bit_reply", "The 8-bit optimizer takes everything to one byte.", 0),
+    ("eight_bit_reply", "I would use no adapter and no quantisation.", 0),
+    ("eight_bit_reply", "8-bit saves 6 of 16 bytes. The rest remains: 10 bytes.", 1),
+    ("eight_bit_reply", "Train an adapter on a frozen base.", 1),
+    ("eight_bit_reply", "Only the moments shrink.", 1),
 ]
 
 
@@ -436,6 +488,59 @@ def test_key_ideas_are_found_in_other_words(name, text, found):
 )
 def test_the_name_of_an_idea_does_not_hold_the_idea(idea: Idea):
     assert not idea.found_in(idea.name)
+
+
+# ---------------------------------------------------------------- cards that learners met
+
+
+CARDS = [
+    ("weights_7b_gb", 56, "as a byte has bits"),
+    ("weights_7b_gb", 3.5, "half a byte"),
+    ("weights_7b_gb", 5, "How many bytes has one bf16 number"),
+    ("weights_alone_gb", 560, "as a byte has bits"),
+    ("weights_alone_gb", 1.75, "number of cards"),
+    ("full_finetune_3b_gb", 3 * 16 / 1e9, "in billions"),
+    ("adapter_total_gb", (2 * 7 + 16 * 0.02) / 1e9, "in billions"),
+    ("adapter_total_gb", 14.064, "adapter of the text"),
+    ("measured_ratio", 4, "the prediction"),
+    ("measured_ratio", 3, "hardly ever whole"),
+    ("bytes_mixed", {**lesson_06.BYTES_MIXED.rows, "weights": 16}, "how many bits make a byte?"),
+    ("bytes_mixed", {**lesson_06.BYTES_MIXED.rows, "first_moment": 32}, "looks like bits"),
+    ("full_finetune_3b_terms", {**lesson_06.FULL_3B_TERMS.rows, "weights": 48}, "how many bits make a byte?"),
+    ("bytes_fp32", {**lesson_06.BYTES_FP32.rows, "total": 16}, "Every row is right."),
+    ("training_gb", lambda trainable: trainable * 16 // 1e9, "lose them?"),
+    ("training_gb", lambda trainable: round(trainable * 16 / 1e9), "lose them?"),
+    ("finetune_gb", lambda frozen, trainable: (2 * frozen + 16 * trainable) // 1e9, "lose them?"),
+    ("smallest_surviving_step", lambda weight: doubled(1e-12, weight), "From which number do you double?"),
+    ("smallest_surviving_step", lambda weight: doubled(1e-9, weight), "From which number do you double?"),
+    ("smallest_surviving_step", lambda weight: 2.0**-60, "Does the loop run at all"),
+    ("smallest_surviving_step", lambda weight: 1e-12, "Does the loop run at all"),
+]
+
+
+def doubled(step: float, weight: float) -> float:
+    """The first of step, 2 step, 4 step, ... that moves a bf16 weight."""
+    while lesson_06.bf16(weight + step) == weight:
+        step *= 2
+    return step
+
+
+@pytest.mark.parametrize(("name", "answer", "says"), CARDS)
+def test_a_card_speaks_of_the_slip_that_was_made(name, answer, says):
+    for seed in SEEDS:
+        assert says in said(verdict_on(questions.find(name)[1], answer, seed))
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [("pure bf16", 10), ("pure bf16", 6), ("momentum", 10), ("checkpointing", 0), ("8-bit moments", 4),
+     ("8-bit moments", 10), ("8-bit moments", 10.015625), ("sgd", 7.5)],
+)  # fmt: skip
+def test_no_measure_is_answered_with_a_bare_not_yet(measure, value):
+    verdict = verdict_on(lesson_06.BYTES_WITH, lesson_06.table_of({measure: value}))
+    (line,) = [line for line in verdict.details if not line.endswith(": right.")]
+    assert line.startswith(f"{measure}: ")
+    assert line.endswith("?")
 
 
 # ---------------------------------------------------------------- the references, against something outside

@@ -267,5 +267,5 @@ def misspelt(trouble: tuple[str, str], fraction: float, details: tuple[str, ...]
     """Return the verdict on a dict with an unknown key: right rows keep their credit, the key is named."""
     slip, message = trouble
     if fraction == 1.0:
-        return Verdict(status=verdict.RIGHT, fraction=1.0, message=message)
+        return Verdict(status=verdict.RIGHT, fraction=1.0, message=f"Every row is right. {message}")
     return verdict.by_rows(fraction, message, details if fraction else (), slip)

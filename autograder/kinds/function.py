@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ class Function(Question):
     `example` is the call worked in the lesson, `inputs(rng)` draws the others. A slip's value is a wrong
     function; it is recognised when the learner's results agree with it everywhere. With a `unit`, the right
     amounts in another unit are recognised too. `each_counts` gives credit for each input. `around` goes into
-    the request (see `wire.Call`). `right_sources` and a slip's `source` are Python texts of the learner's
+    the request (see `wire.Call`). `notice(results, arguments)` may name a slip that no single wrong function
+    makes: (slip, message) or None; it is asked first. `right_sources` and a slip's `source` are Python texts of the learner's
     function, for the tests.
     """
 
@@ -44,6 +46,7 @@ class Function(Question):
     around: str = ""
     timeout_s: float = 5.0
     right_sources: tuple[str, ...] = ()
+    notice: Callable[[list, list[tuple]], tuple[str, str] | None] | None = None
     hint: str = ""
 
     def requests(self, rng: random.Random) -> list[wire.Request]:
@@ -103,7 +106,7 @@ class Function(Question):
         return verdict.right(self.praise)
 
     def _wrong(self, given: list, good: list[bool], requests: list[wire.Request]) -> Verdict:
-        slip = self._recognise(given, requests)
+        slip = self._noticed(given, requests) or self._recognise(given, requests)
         if slip:
             return verdict.not_yet(slip[1], slip=slip[0])
         if len(given) > 2 and all(same(one, given[0], 1e-9) for one in given):
@@ -116,6 +119,18 @@ class Function(Question):
             )
             return verdict.not_yet(message, slip="only the example")
         return verdict.not_yet(self.hint or self._by_hand())
+
+    def _noticed(self, given: list, requests: list[wire.Request]) -> tuple[str, str] | None:
+        return self.notice(given, [request.args for request in requests]) if self.notice else None
+
+    def _cut_off(self, given: list, requests: list[wire.Request]) -> tuple[str, str] | None:
+        """Return (slip, message) where the right sizes lost their decimals, or None."""
+        rights = [self.reference(*request.args) for request in requests]
+        whole = all(
+            one in (math.floor(right), round(right)) for one, right in zip(given, rights, strict=True)
+        )
+        message = "Your results are whole numbers, but sizes have decimals. Where does yours lose them?"
+        return ("whole numbers", message) if whole else None
 
     def _by_hand(self) -> str:
         on = "the worked example" if self.example is not None else "small numbers"
@@ -130,6 +145,8 @@ class Function(Question):
         for other in UNIT_BYTES if self.unit in UNIT_BYTES else ():
             if other != self.unit and self._all_in(other, given, requests):
                 return f"in {other}", unit_message(other, self.unit)
+        if self.unit in UNIT_BYTES and self._cut_off(given, requests):
+            return self._cut_off(given, requests)
         if self.unit in POWERS and self._all_times(
             UNIT_BYTES[self.unit] / (10 ^ POWERS[self.unit]), given, requests
         ):
@@ -167,7 +184,7 @@ class Function(Question):
         if trouble:
             return trouble.slip, trouble.message
         found = next((slip for slip in self.slips if self._slips(slip, given, args)), None)
-        return (found.name, found.message) if found else (None, "not yet.")
+        return (found.name, found.message) if found else (None, f"not yet. {self.hint}".strip())
 
     def right_answers(self) -> list[Any]:
         return list(self.right_sources)

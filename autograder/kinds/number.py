@@ -31,6 +31,11 @@ UNIT_WORDS = {
 
 #: the power of ten in a unit, as a learner may write it with a caret, which is no power in Python
 POWERS = {"MB": 6, "GB": 9, "TB": 12}
+BILLIONS = (
+    "in billions",
+    "Your result is far too small, as if a model's size had been given in billions. Which count does a function "
+    "of yours expect?",
+)
 CARET = (
     "caret",
     "Your result is far too large, as if it were not divided by the bytes in a unit. In Python a power is "
@@ -82,7 +87,7 @@ class Number(Question):
         known = self.known_slips()
         fits = [entry for entry in known if close(value, entry[0], self.slip_tolerance)]
         if not fits:
-            return self._slip_in_bytes(value) or self._caret(value)
+            return self._slip_in_bytes(value) or self._caret(value) or self._in_billions(value)
         _, name, message = min(fits, key=lambda entry: abs(entry[0] - value))
         return name, message
 
@@ -110,6 +115,11 @@ class Number(Question):
             return None
         wrong = self.right * UNIT_BYTES[self.unit] / (10 ^ POWERS[self.unit])
         return CARET if close(value, wrong, self.slip_tolerance) else None
+
+    def _in_billions(self, value: float) -> tuple[str, str] | None:
+        """Return (slip, message) where a function of counts was given 7 for 7 billion, or None."""
+        rights = (self.right, *self.also_right) if self.unit in UNIT_BYTES else ()
+        return BILLIONS if any(close(value, right / 1e9, self.slip_tolerance) for right in rights) else None
 
     def right_answers(self) -> list[Any]:
         return [self.right, float(self.right), *self.also_right]

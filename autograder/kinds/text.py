@@ -25,7 +25,7 @@ _VERB = (
 #: where one statement ends and the next begins
 _BREAK = re.compile(
     r"[,;:()]|\.\s|\s-+\s|\b(?:but|because|so|since|while|whereas|although|though|which|then|therefore|hence|thus"
-    rf"|yet)\b|\b(?:and|or) (?=(?:\S+ ){{0,3}}?{_VERB})"
+    rf"|yet)\b|\band (?=(?:\S+ ){{0,3}}?{_VERB})"
 )
 _NOT = re.compile(r"\b(?:no|not(?! only)|never|neither|nor|none|nothing|without|cannot|nobody)\b|n't\b")
 _NOT_AFTER = re.compile(
@@ -96,7 +96,10 @@ def _polarities(parts: Sequence[str], i: int, match: re.Match) -> set[bool]:
     part = parts[i]
     before, after = part[: match.start()], part[match.end() :]
     back = i
-    while back > 0 and not re.search(rf"\b{_VERB}", parts[back]):  # "no gradient, moments or copy": one list
+    own = before if re.search(r"\b(?:or|nor) ", before) else part
+    while back > 0 and not re.search(
+        rf"\b{_VERB}", own if back == i else parts[back]
+    ):  # one list: "no a, b or c"
         back -= 1
         before = f"{parts[back]} {before}"
     negated = bool(_NOT.search(before) or _NOT_AFTER.search(after))

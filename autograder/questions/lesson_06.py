@@ -24,7 +24,20 @@ WEIGHTS_7B = Number(
     prompt="The weights of a 7B model in bf16, in GB",
     praise="Two bytes for each of seven billion weights.",
     right=14,
+    hint="How many bytes has one bf16 number, and how many of them are there?",
     slips=(
+        Slip(
+            name="eight bytes",
+            value=56,
+            how="8 bytes a weight, or a bit taken for a byte",
+            message="Your sum gives each weight as many bytes as a byte has bits. How many bits has a bf16 number?",
+        ),
+        Slip(
+            name="four bits",
+            value=3.5,
+            how="half a byte a weight",
+            message="Your sum gives each weight half a byte. How many bits has a bf16 number, and a byte?",
+        ),
         Slip(
             name="fp32",
             value=28,
@@ -183,7 +196,10 @@ _BITS = Slip(
     how="bits instead of bytes",
     message="This looks like bits. How many bits make a byte?",
 )
-_WHOLE = "This is the sum of the whole column. Which part of it belongs to this row?"
+_WHOLE = (
+    "This looks like the bits of one number, or like several rows together. Which single number does this row "
+    "hold, and how many bits make a byte?"
+)
 
 BYTES_FP32 = Table(
     name="bytes_fp32",
@@ -245,14 +261,15 @@ BYTES_MIXED = Table(
             name="no master copy",
             value=("master_copy", 0),
             how="the regime without a master copy",
-            message="Without it, what happens to a step that is tiny beside a bf16 weight?",
+            message="Read the paragraph above the table once more: what are the 16-bit weights made from after "
+            "each update, and in which row does it stand?",
         ),
         Slip(
             name="master copy in 16 bits",
             value=("master_copy", 2),
             how="a master copy as coarse as the weights",
-            message="A copy as coarse as the weights would lose the same tiny steps. In which format must "
-            "it be kept?",
+            message="The weights themselves are kept in this format already. In which one does the optimizer do "
+            "its sums?",
         ),
         Slip(
             name="fp32 gradients",
@@ -325,11 +342,32 @@ def fresh_weights(rng: random.Random) -> list[tuple[float]]:
     return [(whole / 128 * 2.0**exponent,) for whole, exponent in zip(drawn, exponents, strict=True)]
 
 
+def odd_steps(results: list, arguments: list[tuple]) -> tuple[str, str] | None:
+    """Return (slip, message) for steps that are no powers of two, or that never grew, or None."""
+    if not all(isinstance(step, int | float) and step > 0 for step in results):
+        return None
+    if len(set(results)) == 1 and results[0] < 2.0**-20:
+        message = (
+            "Your step is the one it began with, for a light weight and a heavy one. Does the loop run at all: "
+            "when is its test true?"
+        )
+        return "never doubled", message
+    small = all(step < weight for step, (weight,) in zip(results, arguments, strict=True))
+    ratios = {math.frexp(step)[0] for step in results}
+    if small and len(ratios) == 1 and ratios != {0.5}:
+        return (
+            "not from a power of two",
+            "Your result is not a power of two. From which number do you double?",
+        )
+    return None
+
+
 SMALLEST_STEP = Function(
     name="smallest_surviving_step",
     points=2,
     prompt="The smallest power of two that changes a bf16 weight when it is added",
-    praise="Everything smaller is lost, however often it is added; that is what the fp32 master copy is for.",
+    praise="More than half of the spacing between neighbours survives; at exactly half, the tie goes to the even "
+    "one. What is smaller, the fp32 master copy collects.",
     signature="smallest_surviving_step(weight)",
     reference=surviving_step,
     inputs=fresh_weights,
@@ -337,6 +375,7 @@ SMALLEST_STEP = Function(
     tolerance=1e-6,
     negative=True,
     timeout_s=10.0,
+    notice=odd_steps,
     hint="Add powers of two to the bf16 weight, from a tiny one upwards, and compare with the weight itself. "
     "At which one does your function stop?",
     slips=(
@@ -451,6 +490,11 @@ def billions(rng: random.Random, count: int) -> list[int]:
     return [n * 10**8 for n in rng.sample(range(3, 900), count)]
 
 
+def uneven(rng: random.Random) -> int:
+    """Return a small model size whose training takes no whole number of GB, nor nearly so."""
+    return rng.randrange(3, 40, 5) * 10**8
+
+
 def per_parameter(each: float) -> Callable[[float], float]:
     """Return the function that gives `each` bytes to every parameter, in GB."""
     return lambda trainable: trainable * each / GB
@@ -460,10 +504,10 @@ TRAINING_GB = Function(
     name="training_gb",
     points=1,
     prompt="What training keeps for a number of trainable parameters, in GB",
-    praise="Eight times the bf16 weights, and all of the difference is gradients and optimizer state.",
+    praise="Eight times the bf16 weights, and all of the difference is gradients, master copy and optimizer state.",
     signature="training_gb(trainable)",
     reference=lambda trainable: trainable * 16 / GB,
-    inputs=lambda rng: [(size,) for size in billions(rng, 3)],
+    inputs=lambda rng: [(size,) for size in (*billions(rng, 2), uneven(rng))],
     example=(1_500_000_000,),
     unit="GB",
     slips=(
@@ -538,11 +582,11 @@ FINETUNE_GB = Function(
     name="finetune_gb",
     points=1,
     prompt="What fine-tuning keeps for frozen and trainable parameters, in GB",
-    praise="No gradient, no moments and no master copy belong to what does not move.",
+    praise="Two terms with two prices: which of them grows when the adapter does?",
     signature="finetune_gb(frozen, trainable)",
     reference=two_terms(2, 16),
     inputs=fresh_adapters,
-    example=(1_000_000_000, 1_000_000_000),
+    example=(3_000_000_000, 1_000_000_000),
     unit="GB",
     tolerance=5e-4,
     slips=(
@@ -651,9 +695,53 @@ BYTES_WITH = Function(
     signature="bytes_with(measure)",
     reference=bytes_with,
     inputs=lambda rng: [(measure,) for measure in MEASURES],
-    tolerance=5e-3,
+    tolerance=5e-4,
     each_counts=True,
+    hint="Write its five rows below each other. Which of them does this measure change, and to what?",
     slips=(
+        Slip(
+            name="constants forgotten",
+            value=table_of({"8-bit moments": 10}),
+            how="two plain bytes for the moments",
+            message="the moments are in. What does a block of numbers keep beside them, and what is that for each "
+            "number?",
+        ),
+        Slip(
+            name="constants of one moment",
+            value=table_of({"8-bit moments": 10.015625}),
+            how="the constants counted once",
+            message="one moment has its constants. What about the other?",
+        ),
+        Slip(
+            name="moments alone shrunk to nothing else",
+            value=table_of({"8-bit moments": 4}),
+            how="two 8-bit moments and one 16-bit tensor, or every row in fewer bits",
+            message="more than the moments has shrunk or gone. Which rows does an 8-bit optimizer leave alone?",
+        ),
+        Slip(
+            name="an fp32 row in pure bf16",
+            value=table_of({"pure bf16": 10}),
+            how="one row still in fp32, or a 16-bit master copy",
+            message="how many of the five rows are left when there is no master copy, and how wide is each?",
+        ),
+        Slip(
+            name="a row of pure bf16 missing",
+            value=table_of({"pure bf16": 6}),
+            how="three rows in place of four",
+            message="a row is missing. AdamW still runs: how many moments does it keep?",
+        ),
+        Slip(
+            name="momentum in 16 bits",
+            value=table_of({"momentum": 10}),
+            how="2 bytes for the one moment",
+            message="your one moment has 16 bits. Which format does the table of measures give it?",
+        ),
+        Slip(
+            name="nothing left by checkpointing",
+            value=table_of({"checkpointing": 0}),
+            how="checkpointing taken for a saving of everything",
+            message="checkpointing keeps fewer activations. Are weights, gradients and moments among them?",
+        ),
         Slip(
             name="no master copy",
             value=table_of({"adamw": 12, "sgd": 4, "momentum": 8, "8-bit moments": 6.03125, "adafactor": 4}),
@@ -717,7 +805,7 @@ BYTES_WITH = Function(
         "             'adafactor': 8, 'pure bf16': 8, 'checkpointing': 16}\n"
         "    return table[measure]\n",
         "def bytes_with(measure):\n"
-        "    moments = {'sgd': 0, 'adafactor': 0, 'momentum': 4, '8-bit moments': 2, 'pure bf16': 0}\n"
+        "    moments = {'sgd': 0, 'adafactor': 0, 'momentum': 4, '8-bit moments': 2.03, 'pure bf16': 0}\n"
         "    return 2 + 4 + 2 + moments.get(measure, 8)\n",
         "def bytes_with(measure):\n"
         "    if measure == 'momentum':\n        return 12.0\n"
@@ -826,8 +914,10 @@ FULL_3B_TERMS = Table(
         Slip(
             name="the whole",
             value=("*", 48),
-            message="This is the sum of all five. Which part belongs to this row?",
+            message="This is as much as several rows together, or counted in bits. Which part belongs to this "
+            "row, and how many bits make a byte?",
         ),
+        Slip(name="bits", value=("*", 96), how="bits of an fp32 row", message=_BITS.message),
         Slip(name="weights of one parameter", value=("weights", 2), message=_ONE_PARAMETER),
         Slip(name="gradient of one parameter", value=("gradients", 2), message=_ONE_PARAMETER),
         Slip(name="master copy of one parameter", value=("master_copy", 4), message=_ONE_PARAMETER),
@@ -916,6 +1006,12 @@ ADAPTER_TOTAL = Number(
             value=112.32,
             message="Your frozen weights pay for gradients and moments too. Which rows does a weight that "
             "never moves need?",
+        ),
+        Slip(
+            name="the other adapter",
+            value=14.064,
+            how="the adapter of 4 million from the text",
+            message="This is the adapter of the text above. How many parameters has the one of this question?",
         ),
         Slip(
             name="base forgotten",
@@ -1128,7 +1224,21 @@ WEIGHTS_ALONE = Number(
     prompt="The weights of that 70B model alone, in GB",
     praise="More than the card holds, before anything else.",
     right=140,
+    hint="How many bytes has one bf16 weight, and how many weights are there?",
     slips=(
+        Slip(
+            name="eight bytes",
+            value=560,
+            how="8 bytes a weight",
+            message="Your sum gives each weight as many bytes as a byte has bits, or counts more rows than one. "
+            "What does one bf16 number take?",
+        ),
+        Slip(
+            name="in cards",
+            value=1.75,
+            how="140 / 80",
+            message="This is a number of cards. How many GB do they hold?",
+        ),
         Slip(
             name="one byte",
             value=70,
@@ -1234,12 +1344,10 @@ _ONLY_UPDATED = r"\bonly\b.*\b(updat|chang|mov|train|learn|adjust)"
 
 def _not_for_frozen(tensor: str) -> tuple:
     """Return what finds that frozen parameters lack a tensor, or that only the others have it."""
-    of_trained = Said(rf"\b(trained|trainable|updated|unfrozen) .*({tensor})")
-    return (
-        either(
-            denied(tensor), (Said(tensor), _ONLY_UPDATED), (of_trained, r"frozen .*\b(only|alone|weight|2)\b")
-        ),
+    of_others = (
+        rf"\b(trained|trainable|updated|unfrozen)\b[^.]*({tensor})[^.]*frozen[^.]*\b(only|alone|nothing)\b"
     )
+    return (either(denied(tensor), (Said(tensor), _ONLY_UPDATED), of_others),)
 
 
 ONE_SENTENCE = Text(
@@ -1307,7 +1415,7 @@ def three_models(value: Any) -> Verdict:
             f"The answer is {article(value)}, and a dict is asked. {form}", slip="not a dict"
         )
     if len(value) != 3:
-        return verdict.not_yet(f"There are {len(value)} models in it, and three are asked.", slip="not three")
+        return verdict.not_yet(f"It holds {len(value)} of the three models that are asked.", slip="not three")
     rows = [_model_row(pair) for pair in value.values()]
     sizes = {float(pair[0]) for pair, row in zip(value.values(), rows, strict=True) if row[0]}
     good = len(sizes)
@@ -1375,7 +1483,7 @@ MY_THREE_MODELS = Relation(
             value={"a": (1e9, 16), "b": (1e9, 16), "c": (2e9, 32)},
             message="Two of the sizes are the same. Choose three that differ.",
         ),
-        Slip(name="not three", value={"a": (1e9, 16)}, message="and three are asked."),
+        Slip(name="not three", value={"a": (1e9, 16)}, message="of the three models that are asked."),
         Slip(
             name="size in billions",
             value={"a": (1.5, 24), "b": (3, 48), "c": (7, 112)},
@@ -1388,6 +1496,8 @@ MY_THREE_MODELS = Relation(
 #: base and adapter
 RATIO_PREDICTED = 3.6
 RATIO_FACTOR = 2.0
+#: the same from the states alone, all in fp32: sixteen bytes over four
+RATIO_OF_STATES = 4
 
 
 def ratio_in_range(value: Any) -> Verdict:
@@ -1399,11 +1509,19 @@ def ratio_in_range(value: Any) -> Verdict:
         return verdict.not_yet(
             "A ratio of two peaks cannot be zero. Was the first step measured?", slip="zero"
         )
+    if close(value, RATIO_OF_STATES, 1e-9):
+        message = "This is the prediction from the bytes alone. What do your two measured peaks give?"
+        return verdict.not_yet(message, slip="the prediction")
+    if value > 1 and float(value).is_integer() and value <= RATIO_PREDICTED * RATIO_FACTOR:
+        message = "A measured ratio is hardly ever whole. What do your two peaks give, to two decimals?"
+        return verdict.not_yet(message, slip="a whole number")
     if close(value, 1, 1e-2):
         message = "The two peaks are the same. Did the second measurement run with the base frozen?"
         return verdict.not_yet(message, slip="same peak")
     if RATIO_PREDICTED / RATIO_FACTOR <= value <= RATIO_PREDICTED * RATIO_FACTOR:
-        return verdict.right("This ratio, measured on your own device, is the argument for adapters.")
+        return verdict.right(
+            "As near to the prediction as a device comes: this ratio is the argument for adapters."
+        )
     if RATIO_PREDICTED / RATIO_FACTOR <= 1 / value <= RATIO_PREDICTED * RATIO_FACTOR:
         return verdict.not_yet(
             "The ratio looks turned round. Which of the two peaks is the larger?", slip="turned round"
@@ -1441,6 +1559,8 @@ MEASURED_RATIO = Relation(
         ),
         Slip(name="far off", value=RATIO_PREDICTED * 7, how="two different set-ups", message="far from"),
         Slip(name="zero", value=0, how="nothing measured", message="cannot be zero"),
+        Slip(name="the prediction", value=4, how="16 / 4", message="the prediction from the bytes alone"),
+        Slip(name="a whole number", value=3, how="a guess", message="hardly ever whole"),
     ),
 )
 
