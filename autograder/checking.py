@@ -162,4 +162,20 @@ def _display(as_html: str, as_text: str) -> None:
     display({"text/html": as_html, "text/plain": as_text}, raw=True)
 
 
+def _name_blank_texts(result: Any) -> None:
+    """Say of a text left blank that it is not answered yet, in its own cell, while nbgrader validates.
+
+    nbgrader looks at a text's cell, not at its check, and of one that is as it was given out and says nothing
+    it would tell that it "passed some but not all of the tests".
+    """
+    for name in stumbles.bound_names(result.info.raw_cell or ""):
+        found = _find(name) if name in questions.names() else ""
+        if isinstance(found, tuple) and found[1].manual:
+            decided = decide(found[1], _shell().user_ns)
+            if decided.status == verdict.UNANSWERED:
+                print(card.card_text(found[1], decided), file=sys.stderr)
+
+
 stumbles.watch(_shell())
+if _shell() is not None and os.environ.get("NBGRADER_EXECUTION") == "validate":
+    _shell().events.register("post_run_cell", _name_blank_texts)

@@ -247,3 +247,20 @@ def test_in_a_kernel_under_nbgrader_a_failed_check_is_an_error_without_a_stack()
     assert len(error.traceback) == 1
     assert "bits does a bf16 number have?" in " ".join(error.traceback[0].split())
     assert "File" not in error.traceback[0]
+
+
+BLANK_TEXT = [
+    ('one_sentence = """\n\n"""', True),
+    ('one_sentence = "Nothing moves."', False),
+    ('something_else = ""', False),
+]
+
+
+@pytest.mark.parametrize(("source", "told"), BLANK_TEXT)
+def test_validate_is_told_of_a_text_left_blank_in_its_own_cell(source, told, monkeypatch):
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    cells = [nbformat.v4.new_code_cell("from autograder import check"), nbformat.v4.new_code_cell(source)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, timeout=60).execute()
+    said = [output.text for output in notebook.cells[1].outputs if output.get("name") == "stderr"]
+    assert any("Not answered yet" in text for text in said) is told
