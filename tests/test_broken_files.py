@@ -106,6 +106,12 @@ def typed_into_new_cell(here):
     return notebook
 
 
+def much_code(here):
+    notebook = perfect(here)
+    notebook.cells += [code("a = 1\n" * 33_000) for _ in range(12)]
+    return notebook
+
+
 HONEST = {
     "warning": lambda here: with_cell(here, "import warnings\nwarnings.warn('careful')"),
     "stderr": lambda here: with_cell(here, "import sys\nprint('hm', file=sys.stderr)"),
@@ -145,6 +151,9 @@ BROKEN = {
     "deep": lambda here: "[" * 200_000,
     "long number": lambda here: '{"cells": ' + "9" * 10_000 + "}",
     "other lesson": lambda here: json.dumps(perfect(here)).replace(LESSON, "lesson-01"),
+    "worksheets": lambda here: '{"worksheets": [{"cells": 5}, 7]}',
+    "long code": lambda here: json.dumps(with_cell(here, "a = 1\n" * 40_000)),
+    "much code": lambda here: json.dumps(much_code(here)),
     "something else": lambda here: json.dumps(nbformat.v4.new_notebook(cells=[code("1 + 1")])),
 }
 SAYS = {
@@ -159,6 +168,9 @@ SAYS = {
     "deep": "nested too deeply",
     "long number": "damaged",
     "other lesson": "this is the notebook of lesson-01",
+    "worksheets": "the notebook is empty",
+    "long code": "a code cell is longer than 200,000 characters",
+    "much code": "at most 2,000,000 are read",
     "something else": "not the notebook of lesson-90",
 }
 

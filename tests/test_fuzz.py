@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import grading_course as tiny
 import pytest
@@ -92,6 +93,50 @@ def test_any_bytes_are_read_or_refused_in_a_line(body):
         submissions.read(body)
     except submissions.Unreadable as reason:
         assert "\n" not in str(reason)  # noqa: PT017  not every notebook is refused
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "\n" * 199_000 + "!",
+        'check("a")' + " " * 199_000 + "x",
+        "check(" + " " * 199_000,
+        "\n\t " * 60_000 + "!",
+        "def " * 49_000 + "!",
+        "a=1\n" * 49_000,
+        "-" * 190_000 + "1",
+        "[" * 190_000,
+    ],
+    ids=lambda source: repr(source[:12]),
+)
+def test_no_source_keeps_the_reader_busy(lesson, source):
+    made = {"cells": [{"cell_type": "code", "source": source}] * 9, "metadata": {}}
+    body = json.dumps(made).encode()
+    began = time.process_time()
+    read = submissions.read(body)
+    submissions.belongs(read, lesson)
+    submissions.answered_count(read, lesson)
+    submissions.arrange(read, lesson)
+    assert time.process_time() - began < 5
+
+
+def test_one_file_that_nobody_foresaw_stops_nobody_else(course, lesson, monkeypatch):
+    from autograder.grading import inbox
+
+    for student in ("ada", "bo"):
+        tiny.hand_in(course, student, tiny.perfect(course))
+    real = submissions.read
+
+    def read(body: bytes) -> submissions.Read:
+        if b"unforeseen" in body:
+            raise KeyError("a\nb")
+        return real(body)
+
+    monkeypatch.setattr(submissions, "read", read)
+    tiny.hand_in(course, "ada", "unforeseen")
+    ada, bo = inbox.collect(course.root / "autograder" / "submitted", lesson)
+    assert (ada.body, ada.why_not) == (None, r"the file cannot be read (KeyError: 'a\nb')")
+    assert bo.body
 
 
 class Worker:

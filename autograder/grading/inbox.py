@@ -103,7 +103,14 @@ def _look(path: Path, name: str, lesson: Lesson) -> _Folder | None:
         _choose(found, place, lesson)
     except OSError as error:
         found.why_not = f"the folder cannot be read ({error.strerror})"
+    except Exception as error:  # one folder never stops the class
+        found.bytes_, found.why_not = None, _unforeseen("the folder", error)
     return found
+
+
+def _unforeseen(what: str, error: Exception) -> str:
+    says = submissions.clean_text(" ".join(str(error).split()))[:200]
+    return f"{what} cannot be read ({type(error).__name__}: {says})"
 
 
 def _choose(found: _Folder, place: Path, lesson: Lesson) -> None:
@@ -163,18 +170,20 @@ def _try(path: Path, lesson: Lesson) -> tuple[bytes | None, int, str | None]:
     try:
         body = read_file(path)
         read = submissions.read(body)
+        if submissions.belongs(read, lesson):
+            return body, submissions.answered_count(read, lesson), None
     except Unreadable as reason:
         return None, 0, str(reason)
     except OSError as error:
         return None, 0, f"the file cannot be read ({error.strerror})"
-    if not submissions.belongs(read, lesson):
-        says = (
-            f"this is the notebook of {read.lesson}"
-            if read.lesson
-            else f"it is not the notebook of {lesson.id}"
-        )
-        return None, 0, submissions.clean_text(says)
-    return body, submissions.answered_count(read, lesson), None
+    except Exception as error:  # one file never stops the class
+        return None, 0, _unforeseen("the file", error)
+    says = (
+        f"this is the notebook of {' '.join(read.lesson.split())[:60]}"
+        if read.lesson
+        else f"it is not the notebook of {lesson.id}"
+    )
+    return None, 0, submissions.clean_text(says)
 
 
 def read_file(path: Path) -> bytes:

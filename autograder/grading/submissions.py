@@ -11,12 +11,17 @@ import ast
 import json
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 MAX_BYTES = 60 * 10**6
 MAX_CELLS = 2_000
 MAX_SOURCE = 1_000_000
-_CHECK = re.compile(r"""^\s*check\(\s*(['"])(?P<name>\w+)\1\s*\)\s*;?\s*$""")
+MAX_CELL_CODE = 200_000
+MAX_CODE = 2_000_000
+_LONGEST_CHECK = 300
+_CHECK = re.compile(r"""check\([^\S\n]*(['"])(?P<name>\w+)\1[^\S\n]*\)[^\S\n]*;?""")
+_BINDS = re.compile(r"(?:(?:async[ \t]+)?def[ \t]+|class[ \t]+)?(\w+)[ \t]*[(:=]")
 
 
 class Unreadable(Exception):
@@ -107,14 +112,16 @@ def read(body: bytes) -> Read:
         raise Unreadable("the file is no notebook (its JSON is not an object)")
     raw_cells = made.get("cells")
     if raw_cells is None and type(made.get("worksheets")) is list:
-        raw_cells = [
-            cell for sheet in made["worksheets"] if type(sheet) is dict for cell in sheet.get("cells") or []
-        ]
+        sheets = [sheet.get("cells") for sheet in made["worksheets"] if type(sheet) is dict]
+        raw_cells = [cell for cells in sheets if type(cells) is list for cell in cells]
     if type(raw_cells) is not list:
         raise Unreadable("the file is no notebook (it has no cells)")
     if len(raw_cells) > MAX_CELLS:
         raise Unreadable(f"the notebook has {len(raw_cells):,} cells; at most {MAX_CELLS:,} are read")
     cells = tuple(_cell(raw) for raw in raw_cells)
+    written = sum(len(cell.source) for cell in cells if cell.kind == "code")
+    if written > MAX_CODE:
+        raise Unreadable(f"its code cells hold {written:,} characters; at most {MAX_CODE:,} are read")
     if not any(cell.source.strip() for cell in cells):
         raise Unreadable("the notebook is empty")
     return Read(cells=cells, lesson=_says_lesson(made), notes=tuple(notes))
@@ -164,8 +171,9 @@ def _cell(raw: Any) -> Cell:
     if type(source) is list:
         source = "".join(part for part in source if type(part) is str)
     source = source if type(source) is str else ""
-    if len(source) > MAX_SOURCE:
-        raise Unreadable(f"a cell is longer than {MAX_SOURCE:,} characters")
+    most = MAX_CELL_CODE if kind == "code" else MAX_SOURCE
+    if len(source) > most:
+        raise Unreadable(f"a {kind} cell is longer than {most:,} characters")
     metadata = raw.get("metadata")
     marks = metadata.get("nbgrader") if type(metadata) is dict else None
     name = raw.get("id")
@@ -203,7 +211,7 @@ def _questions_in(cells: tuple[Cell, ...], lesson: Lesson) -> set[str]:
     found = {question_of(cell) for cell in cells}
     found |= {checked(cell) for cell in cells}
     for cell in cells:
-        found |= bound_names(cell.source) if cell.kind == "code" else set()
+        found |= bound_names(cell.source) if cell.kind == "code" else frozenset()
     return found & known
 
 
@@ -226,16 +234,19 @@ def question_of(cell: Cell) -> str | None:
 
 def checked(cell: Cell) -> str | None:
     """The question that a cell checks, if checking is all it does."""
-    found = _CHECK.match(cell.source)
+    source = cell.source.strip()
+    found = _CHECK.fullmatch(source) if len(source) <= _LONGEST_CHECK else None
     return found["name"] if found else None
 
 
-def bound_names(source: str) -> set[str]:
+@lru_cache(maxsize=2048)
+def bound_names(source: str) -> frozenset[str]:
     """Names that a cell's source binds at its top level; by pattern where it is no valid Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(re.findall(r"^\s*(?:(?:async\s+)?def\s+|class\s+)?(\w+)\s*(?:[(:=])", source, re.M))
+        found_ = (_BINDS.match(line.strip()) for line in source.splitlines())
+        return frozenset(match[1] for match in found_ if match)
     found: set[str] = set()
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -244,7 +255,7 @@ def bound_names(source: str) -> set[str]:
             found |= {
                 n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
             }
-    return found
+    return frozenset(found)
 
 
 def role_of(cell: Cell) -> str:
@@ -384,7 +395,7 @@ def only_imports(source: str) -> bool:
     """Whether a cell does nothing but import."""
     try:
         body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return bool(body) and all(isinstance(step, ast.Import | ast.ImportFrom) for step in body)
 
@@ -393,7 +404,7 @@ def stub_raises(source: str) -> str | None:
     """One line when a `raise` still stands above the answer, so that nothing below it runs; else None."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     bodies = [tree.body] + [
         n.body for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)
