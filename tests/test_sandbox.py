@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 
 import pytest
 
@@ -127,3 +129,69 @@ def test_without_bubblewrap_the_reason_is_one_line(monkeypatch):
     assert "apt install bubblewrap" in sandbox.why_no_sandbox.__wrapped__()
     monkeypatch.setattr(sandbox.sys, "platform", "darwin")
     assert "Linux only" in sandbox.why_no_sandbox.__wrapped__()
+
+
+WRITABLE = """
+import os
+import signal
+import time
+found = []
+for top, folders, files in os.walk('/proc'):
+    if top == '/proc':
+        folders[:] = [f for f in folders if not f.isdigit() and f not in ('self', 'thread-self')]
+    for name in files:
+        try:
+            os.close(os.open(os.path.join(top, name), os.O_WRONLY | os.O_NONBLOCK))
+            found.append(os.path.join(top, name))
+        except OSError:
+            pass
+print(found[:5])
+"""
+
+
+def test_no_setting_of_the_kernel_can_be_written(worker):
+    assert run(worker, WRITABLE) == "[]\n"
+
+
+def test_dripping_bytes_on_the_channel_does_not_switch_the_limits_off(given):
+    """The channel is among the first open files; each byte comes sooner than the grader would grow impatient."""
+    worker = Worker(given, Limits(cell_s=1.0, patience=1.0), Usage())
+    drip = (
+        "import os, signal, time\nfor number in (signal.SIGALRM, signal.SIGPROF): signal.signal(number, signal.SIG_IGN)\n"
+        "while True:\n    for n in range(3, 12):\n        try: os.write(n, b' ')\n        except OSError: pass\n"
+        "    time.sleep(0.005)"
+    )
+    started = time.monotonic()
+    try:
+        with pytest.raises(Stopped) as stopped:
+            worker.ask({"do": "cell", "source": drip, "number": 1}, 1.0)
+        assert worker._buffer.startswith(b" ")
+    finally:
+        worker.close()
+    assert stopped.value.kind == "time"
+    assert time.monotonic() - started < 10
+
+
+def test_a_worker_that_reads_no_more_does_not_hold_the_grader_up(given):
+    worker = Worker(given, Limits(patience=1.0), Usage())
+    started = time.monotonic()
+    try:
+        run(worker, "1")
+        os.kill(sandbox.tree(worker.process.pid)[-1], signal.SIGSTOP)
+        with pytest.raises(Stopped) as stopped:
+            run(worker, "#" * 10**6, 1.0)
+    finally:
+        worker.close()
+    assert stopped.value.kind == "time"
+    assert time.monotonic() - started < 10
+
+
+def test_an_answer_too_large_is_refused_and_costs_no_worker(worker):
+    run(worker, "big = [1.5] * 19_000")
+    reply = worker.ask({"do": "ask", "request": {"ask": "value", "name": "big"}}, 5.0)
+    assert "too large" in reply["refused"]
+
+
+def test_reloading_modules_is_no_tampering(worker):
+    source = "%load_ext autoreload\n%autoreload 2"
+    assert worker.ask({"do": "cell", "source": source, "number": 1}, 10.0)["touched"] == []

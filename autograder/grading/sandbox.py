@@ -36,7 +36,8 @@ class Limits:
     """What one submission may use.
 
     A cell or call may compute for its seconds, and take `patience` times as long by the clock, so that a busy machine
-    costs nobody a mark; `total_s` is by the clock, for the whole notebook.
+    costs nobody a mark; `total_s` is by the clock, for the whole notebook. `answer_bytes` is for the reply to one question,
+    `shown_bytes` for all that the notebook's cells show.
     """
 
     cell_s: float = 60.0
@@ -47,6 +48,8 @@ class Limits:
     file_bytes: int = 64 * 10**6
     scratch_bytes: int = 256 * 10**6
     reply_bytes: int = 24 * 10**6
+    answer_bytes: int = 256_000
+    shown_bytes: int = 30 * 10**6
     restarts: int = 12
     threads: int = 1
 
@@ -198,10 +201,25 @@ def bwrap_command(given: Material, limits: Limits, view: View, strict: bool = Tr
     command += ["--ro-bind", str(given.folder / "grader"), "/grader"]
     command += ["--ro-bind", str(given.folder / "library"), "/library"]
     command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
+    for place in kernel_settings():
+        command += ["--ro-bind-try", place, place]
     for place in ("/dev/shm", "/tmp", HOME):
         command += ["--size", str(limits.scratch_bytes), "--tmpfs", place]
     command += ["--remount-ro", "/", "--chdir", HOME]
     return [*command, view.python, "-S", "-P", "-s", "/grader/worker.py"]
+
+
+@functools.cache
+def kernel_settings() -> tuple[str, ...]:
+    """All in /proc that belongs to no process and might be written to: where we are root, so is the worker there."""
+    found = []
+    with suppress(OSError), os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdigit() or entry.is_symlink():
+                continue
+            if entry.is_dir() or entry.stat().st_mode & 0o222:
+                found.append(entry.path)
+    return tuple(sorted(found))
 
 
 def worker_environment(home: str, limits: Limits, path: str) -> dict[str, str]:
@@ -285,7 +303,8 @@ class Worker:
         ]
         for thread in self._threads:
             thread.start()
-        self._buffer = b""
+        self._buffer = bytearray()
+        self._sender: threading.Thread | None = None
         self._measured = self._cpu = 0.0
         self._send({"path": path, "limits": asdict(limits)})
 
@@ -313,7 +332,8 @@ class Worker:
             raise Stopped("protocol", "something was written to the grader's channel unasked")
         wall_s = timeout_s * self.limits.patience
         self._send({**request, "nonce": nonce, "timeout_s": timeout_s, "wall_s": wall_s})
-        line = self._line(timeout_s + 2.0, wall_s + 2.0)
+        most = self.limits.answer_bytes + 1_000 if request["do"] == "ask" else self.limits.reply_bytes
+        line = self._line(timeout_s + 2.0, wall_s + 2.0, most)
         if self._buffer:
             raise Stopped("protocol", "something was written to the grader's channel unasked")
         try:
@@ -363,37 +383,58 @@ class Worker:
             if time.monotonic() > until:
                 raise RuntimeError(f"a worker's processes could not be ended: {[m.pid for m in left]}")
             time.sleep(0.01)
-        for thread in self._threads:
-            thread.join(5.0)
+        for thread in (*self._threads, self._sender):
+            if thread is not None:
+                thread.join(5.0)
 
     def _send(self, message: dict) -> None:
+        """Write a request from a thread of its own: a worker that does not read it is stopped like one that hangs."""
+        if self._sender is not None:
+            self._sender.join(5.0)
+            if self._sender.is_alive():
+                raise Stopped("protocol", "it answered before it had read what was asked")
         body = json.dumps(message).encode() + b"\n"
+        self._sender = threading.Thread(target=self._write, args=(body,), daemon=True)
+        self._sender.start()
+
+    def _write(self, body: bytes) -> None:
         try:
             while body:
                 body = body[self.process.stdin.write(body) :]
         except (OSError, ValueError):
             pass  # it has ended; reading the reply will say so
 
-    def _line(self, cpu_s: float, wall_s: float) -> bytes:
-        """One line of the channel, read piece by piece so that no reply can be larger than allowed."""
+    def _line(self, cpu_s: float, wall_s: float, most: int) -> bytes:
+        """One line of the channel, read piece by piece so that no reply can be larger than allowed.
+
+        Its time and memory are looked at by the clock, whether or not something arrives.
+        """
         until, cpu_until = time.monotonic() + wall_s, None
-        while b"\n" not in self._buffer:
-            try:
-                piece = self._replies.get(timeout=0.05)
-            except queue.Empty:
+        look = time.monotonic() + 0.05
+        ends = self._buffer.find(b"\n")
+        while ends < 0:
+            now = time.monotonic()
+            if now >= look:
                 self._measure(force=cpu_until is None)
                 if cpu_until is None:
                     cpu_until = self._cpu + cpu_s
-                if time.monotonic() > until or self._cpu > cpu_until:
-                    raise Stopped("time", "it did not end in the time allowed") from None
+                if now > until or self._cpu > cpu_until:
+                    raise Stopped("time", "it did not end in the time allowed")
+                look = time.monotonic() + 0.05
+            try:
+                piece = self._replies.get(timeout=max(look - now, 0.001))
+            except queue.Empty:
                 continue
             if not piece:
                 self._replies.put(b"")
                 raise Stopped("died", self._how_it_died())
+            start = len(self._buffer)
             self._buffer += piece
-            if len(self._buffer) > self.limits.reply_bytes:
+            if len(self._buffer) > most:
                 raise Stopped("output", "it sent more than the grader takes")
-        line, _, self._buffer = self._buffer.partition(b"\n")
+            ends = self._buffer.find(b"\n", start)
+        line = bytes(self._buffer[:ends])
+        del self._buffer[: ends + 1]
         return line
 
     def _how_it_died(self) -> str:
