@@ -271,3 +271,47 @@ def test_no_html_keeps_a_script_or_a_handler(text):
 
     for clean in (sanitise.html(text), sanitise.markdown(text)):
         Look().feed(clean)
+
+
+TANGLES = [
+    "<?", "<!DOCTYPE", "<div>", "<g/>", "<svg><g/>", "<div><table></div></table>", "<p style='/*'>",
+    """<div a='"' b="></div>">""", "<!--", "<script ", "\\begin{a}", "\\\\[", "\\\\(", "$", "![a](attachment:b)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", TANGLES)
+def test_no_html_and_no_prose_keeps_the_parser_busy(unit):
+    began = time.process_time()
+    sanitise.html(unit * (200_000 // len(unit)))
+    sanitise.markdown(unit * (100_000 // len(unit)))
+    sanitise.markdown(unit * (sanitise.MARKDOWN_CAP // len(unit)))
+    sanitise.html(f"<p style='{'/*' * 50_000}'>x")
+    assert time.process_time() - began < 12
+
+
+def test_a_large_table_and_a_large_figure_stay_what_they_are():
+    table = "<table>" + "<tr><td class='x'>1</td><td>2</td></tr>" * 2_000 + "</table>"
+    figure = '<svg viewBox="0 0 9 9"><defs><path id="m" d="M0 0"/></defs>' + '<use href="#m" x="1"/>' * 3_000
+    figure += '<g style="clip-path: url(#m)"/></svg>'
+    assert sanitise.html(table).count("<td>") == 4_000
+    shown = sanitise.html(figure)
+    assert shown.count('href="#shown-m"') == 3_000
+    assert 'id="shown-m"' in shown
+    assert "url(#shown-m)" in shown
+
+
+@given(codes=st.text("0123458;", max_size=14) | st.sampled_from(["38", "48;5", "38;2;1;2", "38;5;300", ";"]))
+@example(codes="38")
+def test_any_colours_can_be_shown(codes):
+    from nbconvert.filters import ansi2html
+
+    said = sanitise.text(f"a\x1b[{codes}mb")
+    assert said.startswith("a")
+    assert said.endswith("b")
+    ansi2html(said)
+    assert sanitise.text("\x1b[1;31mb\x1b[0m\x1b[38;5;9mc\x1b[m") == "\x1b[1;31mb\x1b[0m\x1b[38;5;9mc\x1b[m"
+
+
+def test_no_shown_text_turns_the_order_of_letters_round():
+    for shown in (sanitise.html("a\u202eb&#8238;c&#x202E;d"), sanitise.markdown("a\u2066b&#x2067;cd")):
+        assert "abcd" in shown

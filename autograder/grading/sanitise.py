@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html as escaping
 import re
 import warnings
 from collections.abc import Iterable
@@ -16,6 +17,12 @@ from typing import Any
 
 TEXT_CAP = 120_000
 HTML_CAP = 2_000_000
+MARKDOWN_CAP = 40_000
+#: how many openings of formulas a text of prose may have, each of which is sought to its end
+FORMULAS = 200
+#: tags in any HTML, and in HTML whose every tag is plain and which is nested no deeper than DEPTH
+TAGS, PLAIN_TAGS, DEPTH = 1_500, 40_000, 100
+STYLE_CAP = 10_000
 _HTML_TAGS = [
     "a",
     "abbr",
@@ -212,7 +219,7 @@ _BAD_VALUE = re.compile(r"url|expression|image|src\(|attr\(|element\(|[\\@<>{}]|
 def css(style: str) -> str:
     """A style attribute with only what is allowed; nothing that places, covers, loads or shifts out of its box."""
     kept = []
-    for declaration in re.sub(r"/\*.*?\*/", "", style, flags=re.S).split(";"):
+    for declaration in _without_comments(style[:STYLE_CAP]).split(";"):
         name, _, value = declaration.partition(":")
         name, value = name.strip().lower(), value.strip()
         if not value or not _PROPERTIES.fullmatch(name) or _BAD_VALUE.search(_LOCAL.sub("", value)):
@@ -225,6 +232,11 @@ def css(style: str) -> str:
             continue
         kept.append(f"{name}: {value}")
     return "; ".join(kept)
+
+
+def _without_comments(style: str) -> str:
+    first, *others = style.split("/*")
+    return first + "".join(part.partition("*/")[2] for part in others)
 
 
 def _without_var(value: str) -> str:
@@ -265,7 +277,31 @@ def _cleaner() -> Any:
         strip=True,
         strip_comments=True,
         css_sanitizer=_Css(),
+        filters=[_OwnIds],
     )
+
+
+class _OwnIds:
+    """bleach's filter by which no id of a learner's is one of the page's, while references between theirs hold."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __iter__(self) -> Any:
+        for token in self.source:
+            data = token.get("data")
+            if token["type"] in ("StartTag", "EmptyTag") and isinstance(data, dict):
+                for key, value in data.items():
+                    data[key] = _own(key[1], value)
+            yield token
+
+
+def _own(name: str, value: str) -> str:
+    if name in ("id", "aria-labelledby", "aria-describedby"):
+        return " ".join(f"shown-{part}" for part in value.split())
+    if name == "href" and value.startswith("#"):
+        return f"#shown-{value[1:]}"
+    return re.sub(r"(url\(\s*['\"]?#)", r"\1shown-", value) if "url(" in value else value
 
 
 _SILENT = re.compile(
@@ -273,15 +309,63 @@ _SILENT = re.compile(
 )
 
 
+#: what turns the order of letters round, as it stands or as an entity
+_BIDI = re.compile(
+    r"[\u202a-\u202e\u2066-\u2069]|&#(?:0*(?:823[4-8]|829[4-7])|x0*(?:202[a-e]|206[6-9]))(?!\w);?", re.I
+)
+#: an SVG element that ends where it begins; outside of SVG it would not
+_EMPTY = re.compile(rf"<({'|'.join(_SVG_TAGS)})(\s[^<>]*)?/>")
+_TAG = re.compile(
+    r"""</?([a-zA-Z][\w:-]*+)(?:\s++[\w:.-]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'=`]++))?+)*+\s*+/?>"""
+)
+_VOID = frozenset(["br", "hr", "img", "col", "wbr", "input", "link", "meta"])
+_ENDS_ITSELF = frozenset(["p", "li", "dt", "dd"])
+
+
+def _simple(text: str) -> bool:
+    """Whether the parser gets through it in a time that its length bounds: few tags, or plain ones, not too deep."""
+    count = text.count("<")
+    if count <= TAGS:
+        return True
+    if count > PLAIN_TAGS or "<!--" in text:
+        return False
+    open_: list[str] = []
+    for part in text.split("<")[1:]:
+        inside, end, _ = part.partition(">")
+        found = _TAG.fullmatch(f"<{inside}>") if end else None
+        if found is None:
+            return False
+        name = found[1].lower()
+        if inside.startswith("/"):
+            if open_ and open_[-1] == name:
+                open_.pop()
+        elif name not in _VOID and not (name in _ENDS_ITSELF and open_[-1:] == [name]):
+            open_.append(name)
+            if len(open_) > DEPTH:
+                return False
+    return True
+
+
 def html(text: str) -> str:
     """HTML or SVG with only what is allowed, in a box that nothing in it can leave."""
     if len(text) > HTML_CAP:
         return "<p>[an output too large to show]</p>"
-    text = re.sub(r"<\?.*?\?>|<!DOCTYPE.*?>", "", text, flags=re.S | re.I)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        clean = _cleaner().clean(_SILENT.sub("", text))
+    text = _BIDI.sub("", text)
+    text = _SILENT.sub("", re.sub(r"<\?[^<>]*>|<!DOCTYPE[^<>]*>", "", text, flags=re.I))
+    text = _EMPTY.sub(r"<\1\2></\1>", text)
+    if not _simple(text):
+        return _as_text(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clean = _cleaner().clean(text)
+    except Exception:  # html5lib gives up on some nonsense
+        return _as_text(text)
     return f'<div style="contain: paint; overflow: auto">{clean}</div>'
+
+
+def _as_text(text: str) -> str:
+    return f'<pre style="overflow: auto">{escaping.escape(text[:TEXT_CAP])}</pre>'
 
 
 @cache
@@ -292,8 +376,15 @@ def _markdown() -> Any:
 
 
 def markdown(text: str) -> str:
-    """Markdown as sanitised HTML."""
-    return html(_markdown()(text[:TEXT_CAP]))
+    """Markdown as sanitised HTML; what is too long or too tangled to be read as Markdown, as the text it is."""
+    formulas = sum(text.count(opening) for opening in ("\\begin{", "\\[", "\\("))
+    if len(text) > MARKDOWN_CAP or formulas > FORMULAS:
+        return _as_text(_BIDI.sub("", text))
+    try:
+        made = _markdown()(text)
+    except Exception:  # such as a picture attached that is not there
+        return _as_text(_BIDI.sub("", text))
+    return html(made)
 
 
 # ---------------------------------------------------------------- outputs
@@ -339,11 +430,28 @@ def text(value: Any, hide: Iterable[str] = ()) -> str:
     if type(value) is not str:
         return ""
     value = value[:TEXT_CAP].encode("utf-8", "replace").decode("utf-8")
-    value = re.sub(r"\x1b(?!\[[\d;]*m)", "", value)
+    value = _ESCAPE.sub(lambda found: found[0] if _is_colour(found[1]) else "", value)
     value = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\u202a-\u202e\u2066-\u2069]", "", value)
     for path in sorted((p for p in hide if len(p) > 3), key=len, reverse=True):
         value = value.replace(path, "…")
     return value
+
+
+_ESCAPE = re.compile(r"\x1b(?:\[([\d;]*+)m)?")
+_COLOURS = re.compile(r"(?:[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}|(?![34]8(?:;|$))\d{1,3})(?:;|$)")
+
+
+def _is_colour(codes: str | None) -> bool:
+    """Whether an escape sequence sets colours in full, so that nbconvert can show it."""
+    if codes is None or len(codes) > 60 or codes.endswith(";"):
+        return False
+    at = 0
+    while at < len(codes):
+        found = _COLOURS.match(codes, at)
+        if found is None or any(int(part) > 255 for part in found[0].split(";") if part):
+            return False
+        at = found.end()
+    return True
 
 
 def _bundle(data: Any, hide: tuple[str, ...], ours: bool) -> dict:
