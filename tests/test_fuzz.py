@@ -315,3 +315,15 @@ def test_any_colours_can_be_shown(codes):
 def test_no_shown_text_turns_the_order_of_letters_round():
     for shown in (sanitise.html("a\u202eb&#8238;c&#x202E;d"), sanitise.markdown("a\u2066b&#x2067;cd")):
         assert "abcd" in shown
+
+
+@pytest.mark.parametrize(
+    "said", ["!" * 19_999 + "x", "no x" + ", x" * 6_000, "x. " * 6_000, "\n" * 19_999 + "x", "x " * 9_999]
+)
+def test_no_answer_keeps_the_reader_of_texts_busy(said):
+    from autograder.kinds import text
+
+    began = time.process_time()
+    text.Idea(name="x", all_of=(text.Said("x"), text.denied("y"))).found_in(said)
+    text.Idea(name="x", all_of=(text.either(text.denied("x"), text.Said("y")),)).found_in(said)
+    assert time.process_time() - began < 3

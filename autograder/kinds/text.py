@@ -45,6 +45,13 @@ _LESS_AFTER = re.compile(
 _ELLIPSIS = re.compile(r"(?:\S+ ){1,4}?(?:(?:do|does|did|is|are|will|can)(?:n't| not)|cannot)")
 
 
+#: how far back a list may begin that a word denies as a whole, how often a statement is looked at, and how long
+#: an answer may be
+_LONGEST_LIST = 12
+_MOST_MATCHES = 40
+_LONGEST = 20_000
+
+
 @dataclass(frozen=True)
 class Said:
     """A pattern that a text must state; `denied`, one that it must deny ("no x", "avoids x", "x is not kept")."""
@@ -58,7 +65,7 @@ class Said:
         return any(
             self.denied in _polarities(parts, i, match)
             for i, part in enumerate(parts)
-            for match in re.finditer(self.pattern, part)
+            for match in itertools.islice(re.finditer(self.pattern, part), _MOST_MATCHES)
         )
 
 
@@ -97,7 +104,7 @@ def _polarities(parts: Sequence[str], i: int, match: re.Match) -> set[bool]:
     before, after = part[: match.start()], part[match.end() :]
     back = i
     own = before if re.search(r"\b(?:or|nor) ", before) else part
-    while back > 0 and not re.search(
+    while back > max(0, i - _LONGEST_LIST) and not re.search(
         rf"\b{_VERB}", own if back == i else parts[back]
     ):  # one list: "no a, b or c"
         back -= 1
@@ -137,7 +144,9 @@ def windows(text: str) -> list[str]:
     """Return each sentence in lower case, and each pair of neighbours joined."""
     plain = text.lower().translate(PLAIN)
     plain = re.sub(r"(?<=\d)[.,](?=\d)", "_", plain)
-    parts = [" ".join(part.split()) for part in re.split(r"[.!?;]+(?:\s|$)|\n\s*\n|\n\s*[-*]", plain)]
+    parts = [
+        " ".join(part.split()) for part in re.split(r"(?<![.!?;])[.!?;]++(?:\s|$)|\n\s*\n|\n\s*[-*]", plain)
+    ]
     parts = [part for part in parts if part]
     return parts + [f"{first}. {second}" for first, second in itertools.pairwise(parts)]
 
@@ -157,6 +166,9 @@ class Text(Question):
             return verdict.not_yet(message, slip="not a text")
         if not re.search(r"\w", value):
             return verdict.unanswered()
+        if len(value) > _LONGEST:
+            message = f"The answer has {len(value):,} characters. Can you say it in a sentence or two?"
+            return verdict.not_yet(message, slip="too long")
         found = [idea.name for idea in self.ideas if idea.found_in(value)]
         return Verdict(status=verdict.BY_HAND, message=self._said(found), details=self._details(found))
 
