@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import lesson_six
+import nbformat
 import psutil
 import pytest
 
@@ -124,3 +125,56 @@ def test_the_worker_sees_no_path_of_this_machine():
     assert "/library" in printed
     assert str(course().root) not in printed
     assert str(Path(os.path.expanduser("~"))) not in printed or Path.home() == Path("/root")
+
+
+def with_cell(answers: dict[str, str], source: str, *, first: bool = False):
+    """A submission with one more code cell, at the end or above all others."""
+    notebook = lesson_six.submission(answers)
+    notebook.cells.insert(0 if first else len(notebook.cells), nbformat.v4.new_code_cell(source))
+    return notebook
+
+
+BOTH = {"weights_7b_gb": 1.0, "cards_needed": 1.0}
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "weights_7b_gb = 0\nfor cards_needed in range(3): pass",
+        "%reset -f",
+        "del weights_7b_gb, cards_needed",
+        "import os\nweights_7b_gb = 1\nos._exit(3)",
+    ],
+)
+def test_a_later_cell_that_uses_a_name_anew_costs_nothing(later):
+    assert lesson_six.earned(lesson_six.grade(with_cell(lesson_six.RIGHT, later))) == BOTH
+
+
+def test_an_answer_given_below_its_check_counts_too():
+    late = {"weights_7b_gb": "weights_7b_gb = 0", "cards_needed": lesson_six.RIGHT["cards_needed"]}
+    assert lesson_six.earned(lesson_six.grade(with_cell(late, "weights_7b_gb = 14"))) == BOTH
+
+
+def test_answers_in_one_cell_above_are_not_undone_by_the_empty_ones():
+    notebook = with_cell({}, "\n".join(lesson_six.RIGHT.values()), first=True)
+    result = lesson_six.grade(notebook)
+    assert lesson_six.earned(result) == BOTH
+    assert json.dumps(lesson_six.grade(notebook)["verdicts"]) == json.dumps(result["verdicts"])
+
+
+def test_all_that_a_notebook_shows_has_a_budget():
+    notebook = with_cell(lesson_six.RIGHT, "print('x' * 5_000)")
+    notebook.cells.append(nbformat.v4.new_code_cell("print('y' * 100)"))
+    result = lesson_six.grade(notebook, limits={"shown_bytes": 2_000})
+    shown = json.dumps([cell["outputs"] for cell in result["cells"]])
+    assert "left out" in shown
+    assert "xxx" not in shown
+    assert "yyy" in shown
+    assert lesson_six.earned(result) == BOTH
+
+
+def test_a_long_reply_is_not_kept():
+    long = {**lesson_six.RIGHT, "training_gb": "def training_gb(trainable):\n    return [1.5] * 2_000"}
+    result = lesson_six.grade(lesson_six.submission(long))
+    assert "longer than" in json.dumps(result["asked"]["training_gb"])
+    assert len(json.dumps(result["asked"])) < 100_000

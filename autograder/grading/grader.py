@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import base64
 import hashlib
+import json
 import pickletools
 import platform
 import random
@@ -21,13 +22,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder import card, verdict
+from autograder import card, verdict, wire
 from autograder.grading import sandbox, sanitise, slicing, submissions, suspicion
 from autograder.grading.sandbox import Limits, Material, Stopped, Usage, Worker
 from autograder.grading.submissions import Arranged, Lesson, Placed
 from autograder.verdict import Verdict
 
 VERSION = 1
+#: a longer reply is not kept with the grade, only that it was too long
+KEPT_REPLY = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +122,7 @@ class Grading:
         self.worker: Worker | None = None
         self.done: list[int] = []
         self.restarts = 0
+        self.shown_left = self.limits.shown_bytes
         self.until = time.monotonic() + self.limits.total_s
         self.cells = [i for i, placed in enumerate(arranged.cells) if placed.runs]
         self.requests, self.shared = self._plan()
@@ -126,13 +130,36 @@ class Grading:
     # -- running the cells
 
     def run(self) -> None:
-        """Run the cells, then ask the questions."""
-        for position in self.cells:
-            self._run_cell(position)
+        """Run the cells, each question asked where it is checked; then ask again what was not right there.
+
+        A later cell may use a name anew, and an earlier one may be left out: the better of both verdicts counts.
+        """
+        for position, placed in enumerate(self.arranged.cells):
+            if placed.runs:
+                self._run_cell(position)
+            elif placed.role == "check" and placed.question in self.bank:
+                self._ask_at_check(placed.question)
         self.until = max(self.until, time.monotonic() + self.limits.cell_s)
         for name, question in self.bank.items():
-            self.verdicts[name] = self._ask(name, question)
+            early = self.verdicts.get(name)
+            if early is None or early.status not in (verdict.RIGHT, verdict.BY_HAND):
+                self._settle(name, early, *self._ask(name, question))
+        self.asked = {name: self.asked[name] for name in self.bank}
         self._look_for_suspicion()
+
+    def _ask_at_check(self, name: str) -> None:
+        # so many workers may be lost this way that as many are left for the end
+        if name not in self.verdicts and self.restarts <= self.limits.restarts // 2:
+            self.verdicts[name], self.asked[name] = self._ask(name, self.bank[name])
+
+    def _settle(self, name: str, early: Verdict | None, late: Verdict, asked: list) -> None:
+        """Take the later verdict unless the earlier one is worth more, or says more about an answer that is gone."""
+        if early is not None and (
+            early.fraction > late.fraction
+            or (early.fraction == late.fraction and late.status == verdict.UNANSWERED)
+        ):
+            return
+        self.verdicts[name], self.asked[name] = late, asked
 
     def close(self) -> None:
         """End the worker, if one runs."""
@@ -153,16 +180,21 @@ class Grading:
             )
         requests: dict[int, list[dict]] = {}
         shared = {}
+        own: set[str] = set()
         for number, (i, p) in enumerate(zip(self.cells, placed, strict=True)):
             stub = self._is_stub(p)
             requests[i] = []
+            shared[i] = plan.shared[number] and not stub
+            if not p.untouched and not stub:
+                own |= submissions.bound_names(p.cell.source)
+            if stub and p.question in own and submissions.bound_names(p.cell.source) <= own:
+                continue  # answered in a cell of the learner's above, which the empty answer would undo
             if plan.values[number] and not stub:
                 values = {name: made[str(p.index)][name] for name in sorted(plan.values[number])}
                 requests[i].append({"do": "restore", "values": values})
             source = p.cell.source if stub else plan.sources[number]
             if source:
                 requests[i].append({"do": "cell", "source": source, "number": number + 1})
-            shared[i] = plan.shared[number] and not stub
         return requests, shared
 
     def _is_stub(self, placed: Placed) -> bool:
@@ -200,7 +232,20 @@ class Grading:
             shown = reply.get("outputs") if type(reply.get("outputs")) is list else []
             if beside:
                 shown = [*shown, {"output_type": "stream", "name": "stdout", "text": beside}]
-            self.outputs[position] = sanitise.outputs(shown, hidden_paths())
+            self._show(position, shown)
+
+    def _show(self, position: int, shown: list) -> None:
+        """Keep what a cell showed, as long as the notebook's cells together do not show too much."""
+        kept = sanitise.outputs(shown, hidden_paths())
+        size = len(json.dumps(kept))
+        if kept and size > self.shown_left:
+            most = f"{self.limits.shown_bytes / 1e6:.0f} MB"
+            says = f"[what this cell showed is left out: all cells together may show {most}]\n"
+            kept = [{"output_type": "stream", "name": "stderr", "text": says}]
+            self._note("output", "notebook", f"its cells show more than {most}: the rest was left out")
+        else:
+            self.shown_left -= size
+        self.outputs[position] = kept
 
     def _too_late(self, position: int) -> bool:
         if self.restarts > self.limits.restarts:
@@ -226,7 +271,7 @@ class Grading:
         told = [{"output_type": "stream", "name": "stdout", "text": said}] if said else []
         says = f"This cell was left out when the notebook was graded: {stopped}."
         told.append({"output_type": "error", "ename": "LeftOut", "evalue": says, "traceback": [says]})
-        self.outputs[position] = sanitise.outputs(told, hidden_paths())
+        self._show(position, told)
 
     # -- the worker
 
@@ -258,8 +303,8 @@ class Grading:
 
     # -- the questions
 
-    def _ask(self, name: str, question: Any) -> Verdict:
-        """The verdict on one question; whatever goes wrong costs this question only."""
+    def _ask(self, name: str, question: Any) -> tuple[Verdict, list]:
+        """The verdict on one question and what was asked for it; whatever goes wrong costs this question only."""
         rng = random.Random(f"{self.job.seed}:{self.job.student}:{name}")
         requests = question.requests(rng)
         replies: list[dict] = []
@@ -270,7 +315,12 @@ class Grading:
             if not (reply.get("timeout") or reply.get("died")):
                 reply, stopped = self._reply(request)
             replies.append(reply)
-        self.asked[name] = [[r.to_json(), reply] for r, reply in zip(requests, replies, strict=True)]
+        asked = [[r.to_json(), _kept(reply)] for r, reply in zip(requests, replies, strict=True)]
+        return self._judged(name, question, requests, replies, stopped), asked
+
+    def _judged(
+        self, name: str, question: Any, requests: list, replies: list[dict], stopped: Stopped | None
+    ) -> Verdict:
         if stopped is not None:
             self._note(stopped.kind, name, str(stopped))
             if stopped.kind in ("protocol", "output"):
@@ -292,7 +342,7 @@ class Grading:
         timeout_s = float(getattr(request, "timeout_s", 5.0))
         try:
             asked = {"do": "ask", "request": request.to_json()}
-            reply = self._request(asked, timeout_s)
+            reply = wire.clean_reply(self._request(asked, timeout_s))
             if reply.get("timeout"):
                 self._note("time", request.name, f"a call did not end in {timeout_s:.0f} s")
             return reply, None
@@ -327,7 +377,9 @@ class Grading:
         return placed.question or f"cell {position + 1}"
 
     def _note(self, kind: str, where: str, says: str) -> None:
-        self.incidents.append(Incident(kind=kind, where=where, says=sanitise.text(says)[:300]))
+        incident = Incident(kind=kind, where=where, says=sanitise.text(says)[:300])
+        if incident not in self.incidents:
+            self.incidents.append(incident)
 
     def _look_for_suspicion(self) -> None:
         for i, placed in enumerate(self.arranged.cells):
@@ -381,6 +433,11 @@ class Grading:
             "html": card.card_html(question, judged),
             "text": card.card_text(question, judged),
         }
+
+
+def _kept(reply: dict) -> dict:
+    """A reply as it is kept with the grade."""
+    return reply if len(json.dumps(reply)) <= KEPT_REPLY else {"refused": "longer than is kept here"}
 
 
 # ---------------------------------------------------------------- what is the same for all submissions

@@ -334,6 +334,8 @@ class Worker:
         self._send({**request, "nonce": nonce, "timeout_s": timeout_s, "wall_s": wall_s})
         most = self.limits.answer_bytes + 1_000 if request["do"] == "ask" else self.limits.reply_bytes
         line = self._line(timeout_s + 2.0, wall_s + 2.0, most)
+        if request["do"] == "cell":
+            self._measure(force=True)  # what it has left running
         if self._buffer:
             raise Stopped("protocol", "something was written to the grader's channel unasked")
         try:
