@@ -312,6 +312,35 @@ def test_any_colours_can_be_shown(codes):
     assert sanitise.text("\x1b[1;31mb\x1b[0m\x1b[38;5;9mc\x1b[m") == "\x1b[1;31mb\x1b[0m\x1b[38;5;9mc\x1b[m"
 
 
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        ("ValueError: (4, 17)", "ValueError"),
+        ("NameError: name 'n17' is not defined", "NameError: a name in it"),
+        (
+            "NameError: name 'size' is not defined. Did you mean: 'n17'?",
+            "NameError: name 'size' is not defined",
+        ),
+        ("ZeroDivisionError: division by zero", "ZeroDivisionError: division by zero"),
+        (
+            "TypeError: unsupported operand type(s) for ^: 'float' and 'int'",
+            "TypeError: unsupported operand type(s) for ^: 'float' and 'int'",
+        ),
+        (
+            "TypeError: 'NoneType' object is not subscriptable",
+            "TypeError: 'NoneType' object is not subscriptable",
+        ),
+        ("AttributeError: 'Parameter' object has no attribute 'n17'", "AttributeError"),
+        ("KeyError: 17", "KeyError"),
+    ],
+)
+def test_an_error_on_a_hidden_input_does_not_quote_it(error, shown):
+    assert sanitise.replies([{"error": error, "line": 2}, {"ok": 1}], "return size") == [
+        {"error": shown, "line": 2},
+        {"ok": 1},
+    ]
+
+
 def test_no_shown_text_turns_the_order_of_letters_round():
     for shown in (sanitise.html("a\u202eb&#8238;c&#x202E;d"), sanitise.markdown("a\u2066b&#x2067;cd")):
         assert "abcd" in shown

@@ -328,13 +328,19 @@ class Grading:
                     "Something was written to the grader's channel while it asked for this answer."
                 )
         try:
-            judged = question.judge(replies, requests)
+            judged = question.judge(self._without_inputs(replies, requests), requests)
         except Exception:
             self._note(
                 "grader", name, f"the verdict could not be reached: {traceback.format_exc(limit=1)[-300:]}"
             )
             return verdict.not_yet("This answer could not be read. Your instructor has been told.")
         return self._explained(name, judged, replies)
+
+    def _without_inputs(self, replies: list[dict], requests: list) -> list[dict]:
+        """Replies whose errors quote nothing that was drawn for this grading."""
+        if not any(isinstance(request, wire.Call) for request in requests):
+            return replies
+        return sanitise.replies(replies, "\n".join(placed.cell.source for placed in self.arranged.cells))
 
     def _reply(self, request: Any) -> tuple[dict, Stopped | None]:
         if self.restarts > self.limits.restarts or time.monotonic() > self.until + self.limits.total_s:

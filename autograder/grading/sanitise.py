@@ -437,6 +437,45 @@ def text(value: Any, hide: Iterable[str] = ()) -> str:
     return value
 
 
+_TYPES = r"(?:int|float|complex|str|bytes|list|tuple|dict|set|bool|NoneType|function|type|Tensor|Parameter)"
+#: what Python itself says of an error, with names of types or of the learner's own source in it
+_PYTHON_SAYS = re.compile(
+    "|".join(
+        (
+            r"(?:float )?division by zero|(?:list|tuple|string) index out of range",
+            r"name '(?P<a>\w+)' is not defined",
+            r"cannot access local variable '(?P<b>\w+)' where it is not associated with a value",
+            rf"unsupported operand type\(s\) for [-+*/^%@&|<>=]{{1,3}}(?: or pow\(\))?: '{_TYPES}' and '{_TYPES}'",
+            rf"'{_TYPES}' object has no attribute '(?P<c>\w+)'",
+            rf"'{_TYPES}' object is not (?:subscriptable|iterable|callable)",
+        )
+    )
+)
+
+
+def replies(made: list[dict], source: str) -> list[dict]:
+    """Replies to calls on drawn inputs, in which an error's text is only what Python itself says.
+
+    A learner's own text could hold the inputs, and the feedback would hand them on.
+    """
+    return [
+        {**reply, "error": _unquoted(reply["error"], source)} if type(reply.get("error")) is str else reply
+        for reply in made
+    ]
+
+
+def _unquoted(error: str, source: str) -> str:
+    kind, _, says = error.partition(": ")
+    says = says.partition(". Did you mean")[0]
+    found = _PYTHON_SAYS.fullmatch(says)
+    name = (found["a"] or found["b"] or found["c"]) if found else None
+    if found and (name is None or (len(name) < 60 and re.search(rf"\b{name}\b", source))):
+        return f"{kind}: {says}"
+    if kind in ("NameError", "UnboundLocalError"):
+        return f"{kind}: a name in it"
+    return kind
+
+
 _ESCAPE = re.compile(r"\x1b(?:\[([\d;]*+)m)?")
 _COLOURS = re.compile(r"(?:[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}|(?![34]8(?:;|$))\d{1,3})(?:;|$)")
 
