@@ -18,6 +18,9 @@ EDGES = {
     v.UNANSWERED: "#8C8C8C",
     v.BY_HAND: "#CC79A7",
 }
+#: what a card quotes is no formula, and turns no letters round
+_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _CARD = (
     "display:flex;gap:1em;align-items:flex-start;max-width:46em;margin:.3em 0;padding:.5em .9em;"
     "border:1px solid var(--jp-border-color2,#bbb);border-left:6px solid {edge};border-radius:3px;"
@@ -50,7 +53,7 @@ def card_html(question: Question, verdict: Verdict) -> str:
     items = "".join(f"<li>{_inline(line)}</li>" for line in verdict.details)
     details = f'<ul style="margin:.3em 0 0;padding-left:1.2em">{items}</ul>' if items else ""
     return (
-        f'<div class="memory-budget-card" role="status" style="{_CARD.format(edge=EDGES[verdict.status])}">'
+        f'<div class="memory-budget-card {_NO_FORMULAS}" role="status" style="{_CARD.format(edge=EDGES[verdict.status])}">'
         f'<div style="flex:1;min-width:0;overflow-wrap:anywhere"><strong>{verdict.word}</strong> '
         f'<code style="background:transparent;color:inherit">{html.escape(question.name)}</code>'
         f"<div>{_inline(verdict.message)}</div>{details}</div>"
@@ -61,7 +64,7 @@ def card_html(question: Question, verdict: Verdict) -> str:
 def line_html(word: str, message: str) -> str:
     """Return a card for what is no question's verdict, such as a name that no question has."""
     return (
-        f'<div class="memory-budget-card" role="status" style="{_CARD.format(edge=EDGES[v.UNANSWERED])}">'
+        f'<div class="memory-budget-card {_NO_FORMULAS}" role="status" style="{_CARD.format(edge=EDGES[v.UNANSWERED])}">'
         f"<div><strong>{html.escape(word)}</strong><div>{_inline(message)}</div></div></div>"
     )
 
@@ -69,4 +72,4 @@ def line_html(word: str, message: str) -> str:
 def _inline(text: str) -> str:
     """Escape a text and show what stands in backticks as code."""
     code = r'<code style="background:transparent;color:inherit">\1</code>'
-    return re.sub(r"`([^`]*)`", code, html.escape(text))
+    return re.sub(r"`([^`]*)`", code, html.escape(_TURNS.sub("", text)))

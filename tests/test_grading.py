@@ -162,6 +162,53 @@ def test_a_replay_shows_the_same_inputs_and_verdicts(here):
     assert "same verdicts" in text
 
 
+def test_no_card_hands_on_the_inputs_that_were_drawn(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    hand_in(
+        here, "spy", perfect(here, tiny_double="def tiny_double(n):\n    raise ValueError(f'the input {n}')")
+    )
+    run(here)
+    feedback.feedback(here, LESSON, say=lambda text: None)
+    shown = re.sub(r"<style.*?</style>", "", page(here, "spy"), flags=re.S)
+    assert "with ValueError." in shown
+    assert not re.search(r"the input \d", shown)
+
+
+def test_no_cell_is_a_formula_where_a_semicolon_parts_them():
+    assert grading.safe_cell("ada;=1+1") == "ada;'=1+1"
+    assert grading.safe_cell('a; "@x";-1; b') == "a;' \"@x\";'-1; b"
+
+
+def test_two_people_of_one_name_are_two_for_moodle(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    hand_in(here, "Jane Doe_4711", perfect(here))
+    hand_in(here, "Jane Doe_4713", tiny.lesson_notebook(here))
+    hand_in(here, "Li Wei_4712", perfect(here))
+    run(here)
+    roster = tmp_path / "roster.csv"
+    roster.write_text(
+        "Identifier,Full name,Email address\nParticipant 4711,Jane Doe,j@x\nParticipant 4713,Jane Doe,d@x\n"
+        "Participant 4714,Jane Doe,e@x\n,Li Wei,LI@x\n"
+    )
+    to = tmp_path / "moodle.csv"
+    said: list[str] = []
+    assert export.export(here, "moodle", str(to), str(roster), say=said.append) == 0
+    lines = to.read_text(encoding="utf-8").splitlines()[1:]
+    assert [line.split(",")[:4] for line in lines] == [
+        ["j@x", "Participant 4711", "Jane Doe", "6"],
+        ["d@x", "Participant 4713", "Jane Doe", "0"],
+        ["e@x", "Participant 4714", "Jane Doe", ""],
+        ["LI@x", "", "Li Wei", "6"],
+    ]
+    assert len(said) == 1
+
+
+def test_what_a_learner_wrote_is_no_formula_and_turns_no_letters_round():
+    made = feedback._notes({"notes": ["$x$ \u202egnp.exe\nb"]})
+    assert 'class="container tex2jax_ignore mathjax_ignore"' in made
+    assert "<li>$x$ gnp.exe b</li>" in made
+
+
 def test_exports_are_what_canvas_and_moodle_import(here, tmp_path):
     roster = tmp_path / "roster.csv"
     roster.write_text(

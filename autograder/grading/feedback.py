@@ -21,11 +21,13 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.course import Course
-from autograder.grading import grader, inbox
+from autograder.grading import grader, inbox, summary
 from autograder.grading.grade import Places, Refused, Store, only_one, released, write_whole
 from autograder.grading.gradebook import Book, GradebookError, Heard, quiet
 from autograder.grading.submissions import Lesson
 
+#: what a learner wrote is no formula of the page's
+_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
 _NO_ALT = "No description has been provided for this image"
 _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.S | re.I)
 _STYLE = """<style>
@@ -120,14 +122,18 @@ def finished(page: str, noted: dict) -> str:
 
 def _notes(noted: dict) -> str:
     """What was put right or left out, so that a learner knows what was graded."""
-    says = [html.escape(line) for line in noted.get("notes") or []]
+    says = [html.escape(summary.one_line(line)) for line in noted.get("notes") or []]
     says += [
-        html.escape(f"{i['where']}: {i['says']}")
+        html.escape(summary.one_line(f"{i['where']}: {i['says']}"))
         for i in noted.get("incidents") or []
         if i["kind"] not in ("worth a look", "tampering", "protocol", "grader")
     ]
     items = "".join(f"<li>{line}</li>" for line in dict.fromkeys(says))
-    return f'<div class="container"><p>About your file:</p><ul>{items}</ul></div>' if items else ""
+    return (
+        f'<div class="container {_NO_FORMULAS}"><p>About your file:</p><ul>{items}</ul></div>'
+        if items
+        else ""
+    )
 
 
 def content_policy(hashes: tuple[str, ...]) -> str:
@@ -155,7 +161,9 @@ def template_scripts() -> tuple[str, ...]:
 
 
 def _reason_page(lesson: Lesson, noted: dict) -> str:
-    why = html.escape(noted.get("unreadable") or "nothing that could be graded was handed in")
+    why = html.escape(
+        summary.one_line(noted.get("unreadable") or "nothing that could be graded was handed in")
+    )
     title = html.escape(str(lesson.metadata.get("memory_budget", {}).get("title", lesson.id)))
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8" />'

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import os
+import re
 import secrets
 import sys
 import time
@@ -242,6 +243,7 @@ def number(value: float) -> str:
 
 def safe_cell(text: str) -> str:
     """A cell that no spreadsheet takes for a formula."""
+    text = re.sub(r";(?=[\s\"]*[=+\-@])", ";'", text)  # where a semicolon parts the cells
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 
 

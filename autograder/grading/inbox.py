@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder.grading import submissions
+from autograder.grading import submissions, summary
 from autograder.grading.submissions import Lesson, Unreadable
 
 _DEPTH = 3
+_LONGEST = 300
 _MOST_FILES = 500
 _NOTEBOOK = re.compile(r"\.ipynb(?:\.(?:txt|json))?$", re.I)
-_COPY = re.compile(r"\s*\(\d+\)\s*$|\s+-\s+copy\s*$", re.I)
+_COPY = re.compile(r"\(\d{1,3}\)$| - copy$", re.I)
 _JUNK = re.compile(r"^(?:\.|__MACOSX$|__pycache__$|Thumbs\.db$|timestamp\.txt$)|\.pyc$", re.I)
 
 
@@ -50,7 +51,7 @@ def collect(submitted: Path, lesson: Lesson, known: Iterable[str] = ()) -> list[
     for name in names:
         folder = _look(submitted / name, name, lesson)
         if folder is not None:
-            copied = person(_COPY.sub("", name))
+            copied = _COPY.sub("", person(name)).strip()
             same.setdefault(copied if copied in people else person(name), []).append(folder)
     ids = {person(student): student for student in known}
     return sorted(
@@ -60,8 +61,13 @@ def collect(submitted: Path, lesson: Lesson, known: Iterable[str] = ()) -> list[
 
 
 def person(name: str) -> str:
-    """What two spellings of the same student's folder have in common."""
-    return " ".join(unicodedata.normalize("NFC", name).split()).casefold()
+    """What two spellings of the same student's folder have in common; capitals and ß tell people apart."""
+    return " ".join(unicodedata.normalize("NFC", name).split())
+
+
+def login(name: str) -> str:
+    """A student as an LMS knows them, which may spell a login in capitals; only to look up who is found by no other."""
+    return person(name).lower()
 
 
 def student_id(name: str) -> str:
@@ -82,9 +88,9 @@ def _one(folders: list[_Folder], known: str | None) -> Submitted:
     return Submitted(
         student=known or student_id(plainest),
         body=best.bytes_,
-        why_not=best.why_not,
+        why_not=best.why_not and summary.one_line(best.why_not)[:_LONGEST],
         timestamp=best.timestamp,
-        notes=tuple(notes),
+        notes=tuple(summary.one_line(note)[:_LONGEST] for note in notes),
     )
 
 
@@ -120,25 +126,25 @@ def _choose(found: _Folder, place: Path, lesson: Lesson) -> None:
         found.notes.append(f"symbolic links are not followed: {_some(links)}")
     if others:
         found.notes.append(f"other files were ignored: {_some(others)}")
-    tried = [(path, *_try(path, lesson)) for path in notebooks]
-    good = [(path, body, count) for path, body, count, why in tried if why is None]
+    tried = [_try(path, lesson) for path in notebooks]
+    good = [(path, count) for path, count, why in tried if why is None]
     if not good:
-        found.why_not = tried[0][3] if len(tried) == 1 else _no_notebook(tried, links)
+        found.why_not = tried[0][2] if len(tried) == 1 else _no_notebook(tried, links)
         return
     own = f"{lesson.name}.ipynb"
-    best = max(good, key=lambda g: (g[2], g[0].name == own, g[0].stat().st_mtime, str(g[0])))
-    found.bytes_ = best[1]
+    best = max(good, key=lambda g: (g[1], g[0].name == own, g[0].stat().st_mtime, str(g[0])))
+    found.bytes_ = read_file(best[0])
     found.changed = best[0].stat().st_mtime
     if best[0].name != own or len(good) > 1:
         found.notes.append(f"graded {str(best[0].relative_to(place))!r}")
-    for path, _, _, why in tried:
+    for path, _, why in tried:
         if path != best[0]:
             found.notes.append(f"not graded: {path.name!r} ({why or 'another copy'})")
 
 
 def _no_notebook(tried: list, links: list[str]) -> str:
     if tried:
-        return "; ".join(f"{path.name}: {why}" for path, _, _, why in tried[:3])
+        return "; ".join(f"{path.name}: {why}" for path, _, why in tried[:3])
     return "the notebook is a symbolic link, which is not followed" if links else "no notebook in the folder"
 
 
@@ -165,25 +171,24 @@ def _files(place: Path) -> tuple[list[Path], list[str], list[str]]:
     return notebooks, [path.name for path in others], links
 
 
-def _try(path: Path, lesson: Lesson) -> tuple[bytes | None, int, str | None]:
-    """A file's bytes and how much of it is answered, or why it cannot be graded."""
+def _try(path: Path, lesson: Lesson) -> tuple[Path, int, str | None]:
+    """A file and how much of it is answered, or why it cannot be graded."""
     try:
-        body = read_file(path)
-        read = submissions.read(body)
+        read = submissions.read(read_file(path))
         if submissions.belongs(read, lesson):
-            return body, submissions.answered_count(read, lesson), None
+            return path, submissions.answered_count(read, lesson), None
     except Unreadable as reason:
-        return None, 0, str(reason)
+        return path, 0, str(reason)
     except OSError as error:
-        return None, 0, f"the file cannot be read ({error.strerror})"
+        return path, 0, f"the file cannot be read ({error.strerror})"
     except Exception as error:  # one file never stops the class
-        return None, 0, _unforeseen("the file", error)
+        return path, 0, _unforeseen("the file", error)
     says = (
         f"this is the notebook of {' '.join(read.lesson.split())[:60]}"
         if read.lesson
         else f"it is not the notebook of {lesson.id}"
     )
-    return None, 0, submissions.clean_text(says)
+    return path, 0, submissions.clean_text(says)
 
 
 def read_file(path: Path) -> bytes:
