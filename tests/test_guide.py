@@ -50,6 +50,7 @@ def here(tmp_path_factory):
     text = nbformat.writes(tiny.perfect(here))
     with zipfile.ZipFile(archive / "moodle.zip", "w") as zipped:
         zipped.writestr(f"Jane Doe_4711_assignsubmission_file_/{NOTEBOOK}", text)
+        zipped.writestr(f"Jane Doe_4713_assignsubmission_file_/{NOTEBOOK}", text)
         zipped.writestr(f"Li Wei_4712_assignsubmission_file_{NOTEBOOK}", text)
     with zipfile.ZipFile(archive / "canvas.zip", "w") as zipped:
         zipped.writestr(f"doejane_LATE_101_5555_{NOTEBOOK}", text)
@@ -94,9 +95,14 @@ def test_every_command_of_the_guide_works_in_its_order(here, environment):
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     rows = tiny.grades(here)
     assert rows["ada"]["score"] == "0"
-    assert {name for name in rows if rows[name]["score"] == "6"} == {"Jane Doe", "Li Wei", "101"}
-    assert (here.root / "autograder" / "feedback" / "Jane Doe" / LESSON / "tiny-lesson.html").is_file()
-    assert "Jane Doe" in (here.root / "autograder" / "grades-moodle.csv").read_text(encoding="utf-8")
+    assert {name for name in rows if rows[name]["score"] == "6"} == {
+        "Jane Doe_4711",
+        "Jane Doe_4713",
+        "Li Wei_4712",
+        "101",
+    }
+    assert (here.root / "autograder" / "feedback" / "Jane Doe_4711" / LESSON / "tiny-lesson.html").is_file()
+    assert "Jane Doe_4711" in (here.root / "autograder" / "grades-moodle.csv").read_text(encoding="utf-8")
 
 
 def test_the_guide_names_only_files_that_are_there():
