@@ -9,7 +9,7 @@ import pytest
 
 from memory_budget import budget, figures
 from memory_budget.figures.before_after import same_bits
-from memory_budget.figures.learning import loss_past_best, holds
+from memory_budget.figures.learning import holds, loss_past_best
 from memory_budget.figures.measures import MEASURES, measure_bytes
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -58,6 +58,7 @@ class Row:
     max_score: float
     needs_manual_grade: bool
 
+
 FOR_MARKERS = "memory_budget_for_markers"
 FEEDBACK_STEPS = [
     "autograder.grading.gradebook.ForLearners",

@@ -43,9 +43,7 @@ class LiveBars(widgets.VBox):
         self.draw, self.controls = draw, dict(controls)
         self.canvas = widgets.HTML(layout=widgets.Layout(width="100%", margin="4px 0"))
         on_show = widgets.HTML(_KEYS, layout=widgets.Layout(display="none"))
-        super().__init__(
-            [*self.controls.values(), self.canvas, on_show], layout=widgets.Layout(width="100%")
-        )
+        super().__init__([*self.controls.values(), self.canvas, on_show], layout=widgets.Layout(width="100%"))
         self.add_class("memory-budget-bars")
         for control in self.controls.values():
             control.observe(self.refresh, names="value")
