@@ -21,20 +21,28 @@ def page(browser):
 
 
 def open_notebook(page, address: str, path: str) -> None:
-    """Open one notebook alone in a fresh workspace and wait for its kernel."""
+    """Open one notebook alone in a fresh workspace and wait until its kernel has answered."""
     page.goto(f"{address}/lab/workspaces/{time.time_ns()}/tree/{path}")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
+    page.wait_for_selector("text=/Python 3 .*\\| Idle/")
+    page.wait_for_timeout(1000)
 
 
 def run_all(page) -> None:
-    """Run every cell by the menu, as a learner does, and wait until the kernel rests."""
+    """Run every cell by the menu, as a learner does, and wait until the kernel has rested for two seconds."""
     page.click("text=Run >> visible=true")
     page.click("text='Run All Cells'")
     page.wait_for_function(
-        """() => document.querySelector('.jp-Notebook-ExecutionIndicator').dataset.status === 'idle'
-             && ![...document.querySelectorAll('.jp-InputPrompt')].some(p => p.textContent.includes('*'))""",
-        timeout=180_000,
+        """() => {
+          const rests = document.querySelector('.jp-Notebook-ExecutionIndicator').dataset.status === 'idle'
+            && ![...document.querySelectorAll('.jp-InputPrompt')].some(p => p.textContent.includes('*'))
+            && [...document.querySelectorAll('.jp-InputPrompt')].some(p => /\\d/.test(p.textContent));
+          const now = performance.now();
+          window.restsSince = rests ? (window.restsSince ?? now) : null;
+          return rests && now - window.restsSince > 2000;
+        }""",
+        timeout=240_000,
+        polling=250,
     )
 
 
