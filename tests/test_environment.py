@@ -1,5 +1,6 @@
 """The environment is told once: conda's file, the pinned versions and the Makefile follow pyproject.toml."""
 
+import os
 import re
 import shutil
 import subprocess
