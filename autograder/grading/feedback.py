@@ -23,7 +23,7 @@ from traitlets.config import Config
 from autograder.course import Course
 from autograder.grading import grader, inbox, summary
 from autograder.grading.grade import Places, Refused, Store, only_one, released, write_whole
-from autograder.grading.gradebook import Book, GradebookError, Heard, quiet
+from autograder.grading.gradebook import Book, GradebookError, quiet, run_for
 from autograder.grading.submissions import Lesson
 
 #: what a learner wrote is no formula of the page's
@@ -88,22 +88,8 @@ def _write(book: Book, places: Places, lesson: Lesson, student: str) -> None:
     config = Config()
     config.merge(book.config)
     config.CourseDirectory.assignment_id, config.CourseDirectory.notebook_id = lesson.id, lesson.name
-    _make(config, student)
+    run_for(student, _Page, config)
     write_whole(page, finished(page.read_text(encoding="utf-8"), noted))
-
-
-def _make(config: Config, student: str) -> None:
-    heard = Heard()
-    with quiet():
-        coursedir = CourseDirectory(config=config)
-        coursedir._trait_values["student_id"] = student
-        step = _Page(coursedir=coursedir, config=config)
-        step.force = True
-        step.log = coursedir.log = heard.log
-        try:
-            step.start()
-        except (Exception, SystemExit) as error:
-            raise GradebookError(heard.last() if heard.lines else str(error)) from error
 
 
 def finished(page: str, noted: dict) -> str:

@@ -100,6 +100,22 @@ def named_cells(result: dict) -> list[dict]:
     return named
 
 
+def run_for(student: str, kind: Any, config: Config) -> None:
+    """Run one of nbgrader's steps for one student; GradebookError with what nbgrader said against it."""
+    heard = Heard()
+    with quiet():
+        coursedir = CourseDirectory(config=config)
+        # set past the trait's own validation, which would strip what a student's id may hold
+        coursedir._trait_values["student_id"] = student
+        step = kind(coursedir=coursedir, config=config)
+        step.force = True
+        step.log = coursedir.log = heard.log
+        try:
+            step.start()
+        except (Exception, SystemExit) as error:
+            raise GradebookError(heard.last() if heard.lines else _one_line(error)) from error
+
+
 def outputs_of(cell: dict, result: dict) -> list[NotebookNode]:
     """What stands below a cell: for a check its score and card, else what the cell showed."""
     if cell.get("role") != "check":
@@ -407,19 +423,10 @@ class Book:
             LayVerdicts.results.pop((student, lesson.id), None)
 
     def _autograde(self, student: str, config: Config) -> None:
-        heard = Heard()
-        with quiet():
-            coursedir = CourseDirectory(config=config)
-            # set past the trait's own validation, which would strip what a student's id may hold
-            coursedir._trait_values["student_id"] = student
-            step = _One(coursedir=coursedir, config=config)
-            step.force = True
-            step.log = coursedir.log = heard.log
-            try:
-                step.start()
-            except (Exception, SystemExit) as error:
-                why = heard.last() if heard.lines else _one_line(error)
-                raise GradebookError(f"nbgrader refused the notebook: {why}") from error
+        try:
+            run_for(student, _One, config)
+        except GradebookError as error:
+            raise GradebookError(f"nbgrader refused the notebook: {error}") from error
 
     def _stage(self, result: dict, lesson: Lesson, timestamp: str | None) -> None:
         place = self.staged / result["student"] / lesson.id
