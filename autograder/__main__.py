@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from autograder.course import course
 
@@ -36,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     grade.set_defaults(run=_grade)
     feedback = commands.add_parser("feedback", help="write the HTML that a learner may see")
     feedback.add_argument("lesson")
+    feedback.add_argument("--jobs", type=_positive, help="pages at a time (default: every core)")
     feedback.add_argument(
         "--student", action="append", default=[], help="only this student (may be repeated)"
     )
@@ -74,19 +79,37 @@ def _positive(text: str) -> int:
     return number
 
 
-def _guarded(work) -> int:
-    """Run a command; what it cannot do is one line, never a stack trace."""
+def _guarded(work: Callable[[], int]) -> int:
+    """Run a command; what it cannot do is one line, never a stack trace; a stop leaves no file and no process."""
     from autograder.grading.grade import Refused
     from autograder.grading.gradebook import GradebookError
 
     try:
-        return work()
+        with _stops():
+            return work()
     except (Refused, GradebookError) as error:
         print(f"Stopped: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("Stopped. What was graded is kept: run the same command to go on.", file=sys.stderr)
-        return 130
+        return 128 + (stop.args[0] if stop.args else signal.SIGINT)
+
+
+@contextmanager
+def _stops() -> Iterator[None]:
+    """Let the signals by which a system ends a program end it as Ctrl-C does."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    here = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if here and hasattr(signal, name)]
+    before = [signal.signal(number, stop) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def _grade(chosen: argparse.Namespace) -> int:
@@ -105,7 +128,9 @@ def _grade(chosen: argparse.Namespace) -> int:
 def _feedback(chosen: argparse.Namespace) -> int:
     from autograder.grading import feedback
 
-    return _guarded(lambda: feedback.feedback(course(), chosen.lesson, tuple(chosen.student)))
+    return _guarded(
+        lambda: feedback.feedback(course(), chosen.lesson, tuple(chosen.student), jobs=chosen.jobs)
+    )
 
 
 def _export(chosen: argparse.Namespace) -> int:

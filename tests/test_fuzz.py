@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from autograder.grading import grader, sandbox, sanitise, slicing, submissions
+from autograder import wire
+from autograder.grading import apart, grader, sandbox, sanitise, slicing, submissions
 from autograder.grading.grader import Job
 
 QUIET = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -134,9 +135,11 @@ def test_one_file_that_nobody_foresaw_stops_nobody_else(course, lesson, monkeypa
 
     monkeypatch.setattr(submissions, "read", read)
     tiny.hand_in(course, "ada", "unforeseen")
+    # in this process, where `read` is the one above
+    monkeypatch.setattr(apart, "call", lambda work, *given: work(*given))
     ada, bo = inbox.collect(course.root / "autograder" / "submitted", lesson)
-    assert (ada.body, ada.why_not) == (None, r"the file cannot be read (KeyError: 'a\nb')")
-    assert bo.body
+    assert (ada.path, ada.why_not) == (None, r"the file cannot be read (KeyError: 'a\nb')")
+    assert bo.body()
 
 
 class Worker:
@@ -302,6 +305,7 @@ def test_a_large_table_and_a_large_figure_stay_what_they_are():
 
 @given(codes=st.text("0123458;", max_size=14) | st.sampled_from(["38", "48;5", "38;2;1;2", "38;5;300", ";"]))
 @example(codes="38")
+@example(codes="0;038")
 def test_any_colours_can_be_shown(codes):
     from nbconvert.filters import ansi2html
 
@@ -332,13 +336,28 @@ def test_any_colours_can_be_shown(codes):
         ),
         ("AttributeError: 'Parameter' object has no attribute 'n17'", "AttributeError"),
         ("KeyError: 17", "KeyError"),
+        ("In17: a", "an error of its own"),
+        ("Mine: a", "Mine"),
     ],
 )
 def test_an_error_on_a_hidden_input_does_not_quote_it(error, shown):
-    assert sanitise.replies([{"error": error, "line": 2}, {"ok": 1}], "return size") == [
-        {"error": shown, "line": 2},
-        {"ok": 1},
-    ]
+    made = {"error": error, "line": 17, "code": "if n == 17: raise"}
+    assert sanitise.reply(made, "class Mine(Exception): ...\nreturn size") == {"error": shown}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        {"ok": wire.encode("17")},
+        {"ok": wire.encode([(1, "17")])},
+        {"value": wire.encode(type("In17", (), {})())},
+        {"ok": {"t": "refused", "v": "too long: 17"}},
+        {"refused": "17"},
+    ],
+)
+def test_no_result_on_a_hidden_input_quotes_it(made):
+    assert "17" in json.dumps(made)
+    assert "17" not in json.dumps(sanitise.reply(made, "return size"))
 
 
 def test_no_shown_text_turns_the_order_of_letters_round():

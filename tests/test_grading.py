@@ -162,16 +162,40 @@ def test_a_replay_shows_the_same_inputs_and_verdicts(here):
     assert "same verdicts" in text
 
 
-def test_no_card_hands_on_the_inputs_that_were_drawn(tmp_path):
+LEAKS = {
+    "raises": "raise ValueError(f'the input {n}')",
+    "names the error": "raise type(f'In{n}', (Exception,), {})()",
+    "says it in text": "return f'the input {n}'",
+    "says it by type": "return type(f'In{n}', (), {})()",
+    "says it by length": "return [0] * n",
+    "sends what it likes": "import sys; sys.modules['wire'].encode = lambda v: {'t': 'refused', 'v': f'In{n}'}; return 0",
+}
+
+
+@pytest.mark.parametrize("how", LEAKS)
+def test_no_card_hands_on_the_inputs_that_were_drawn(tmp_path, how):
     here = tiny.make_course(tmp_path / "course")
-    hand_in(
-        here, "spy", perfect(here, tiny_double="def tiny_double(n):\n    raise ValueError(f'the input {n}')")
-    )
+    source = f"def tiny_double(n):\n    if n == 3: return 6\n    {LEAKS[how]}"
+    hand_in(here, "spy", perfect(here, tiny_double=source))
+    run(here, seed=3)
+    feedback.feedback(here, LESSON, say=lambda text: None)
+    said: list[str] = []
+    replay.replay(here, "spy", LESSON, say=said.append)
+    drawn = set(re.findall(r"tiny_double\((\d\d+)\)", "\n".join(said)))
+    assert len(drawn) == 3
+    shown = re.sub(r"<style.*?</style>", "", page(here, "spy"), flags=re.S)
+    assert "tiny_double" in shown
+    assert not [number for number in drawn if number in shown]
+
+
+def test_an_error_on_the_worked_example_is_told_in_full(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    hand_in(here, "honest", perfect(here, tiny_double="def tiny_double(n):\n    return {}[n]"))
     run(here)
     feedback.feedback(here, LESSON, say=lambda text: None)
-    shown = re.sub(r"<style.*?</style>", "", page(here, "spy"), flags=re.S)
-    assert "with ValueError." in shown
-    assert not re.search(r"the input \d", shown)
+    shown = page(here, "honest")
+    assert "Your code stopped in line 2" in shown
+    assert "return {}[n]</code> with KeyError: 3." in shown
 
 
 def test_no_cell_is_a_formula_where_a_semicolon_parts_them():
@@ -258,9 +282,6 @@ def test_a_corrected_question_grades_everyone_again(tmp_path):
     assert tiny.grades(here)["early"]["score"] == "4"
     bank = here.questions / "lesson_90.py"
     bank.write_text(bank.read_text().replace("right=48", "right=54"))
-    from autograder.grading import grader
-
-    grader.question_bank.cache_clear()
     run(here)
     assert tiny.grades(here)["early"]["score"] == "6"
 

@@ -10,7 +10,9 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -21,8 +23,17 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.course import Course
-from autograder.grading import grader, inbox, summary
-from autograder.grading.grade import Places, Refused, Store, only_one, released, write_whole
+from autograder.grading import apart, grader, inbox, summary
+from autograder.grading.grade import (
+    Places,
+    Refused,
+    Store,
+    cores,
+    only_one,
+    progress,
+    released,
+    write_whole,
+)
 from autograder.grading.gradebook import Book, GradebookError, quiet, run_for
 from autograder.grading.submissions import Lesson
 
@@ -45,9 +56,13 @@ class _Page(GenerateFeedback):
 
 
 def feedback(
-    here: Course, lesson_id: str, students: tuple[str, ...] = (), say: Callable[[str], None] = print
+    here: Course,
+    lesson_id: str,
+    students: tuple[str, ...] = (),
+    say: Callable[[str], None] = print,
+    jobs: int | None = None,
 ) -> int:
-    """Write a lesson's feedback; 0 when everyone's is there, 1 when a page could not be made."""
+    """Write a lesson's feedback, `jobs` pages at a time; 0 when everyone's is there, 1 when one could not be made."""
     places = Places(root=here.root)
     lesson, _ = released(here, lesson_id)
     with only_one(places, say):
@@ -57,12 +72,15 @@ def feedback(
         if not graded:
             raise Refused(f"nobody is graded for {lesson_id} yet: run `make grade LESSON={lesson_id}` first")
         failed = []
-        for student in graded:
-            try:
-                _write(book, places, lesson, student)
-            except (GradebookError, OSError) as error:
-                failed.append(student)
-                say(f"{student}: no feedback ({error})")
+        with pages(jobs or cores()) as start, progress(len(graded), f"{lesson_id} feedback") as step:
+            started = [(student, start(write_page, here, lesson_id, student)) for student in graded]
+            for student, page in started:
+                try:
+                    page.result()
+                except (apart.Ended, apart.Failed) as error:
+                    failed.append(student)
+                    say(f"{student}: no feedback ({error})")
+                step(1)
     say(
         f"{lesson_id}: {len(graded) - len(failed)} pages in {book.here.root / book.config.CourseDirectory.feedback_directory}"
     )
@@ -76,6 +94,25 @@ def _graded(book: Book, lesson: Lesson) -> list[str]:
         except MissingEntry:
             return []
         return sorted(submission.student_id for submission in found)
+
+
+@contextmanager
+def pages(jobs: int) -> Iterator[Callable]:
+    """A function that starts the writing of a page, in a process that a page may bring down."""
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        try:
+            yield lambda *work: pool.submit(apart.call, *work)
+        except BaseException:
+            apart.end_all()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def write_page(here: Course, lesson_id: str, student: str) -> None:
+    """Write one student's page."""
+    places = Places(root=here.root)
+    lesson, _ = released(here, lesson_id)
+    _write(Book(here, places.staged), places, lesson, student)
 
 
 def _write(book: Book, places: Places, lesson: Lesson, student: str) -> None:

@@ -14,20 +14,23 @@ import re
 import secrets
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from autograder.course import Course
-from autograder.grading import grader, inbox, sandbox, submissions, summary
+from autograder.grading import apart, grader, inbox, sandbox, submissions, summary
 from autograder.grading.gradebook import Book, GradebookError
 from autograder.grading.grader import Job, digest
 from autograder.grading.inbox import Submitted
 from autograder.grading.submissions import Lesson
 
+#: how many bytes of files may be under way at once
+UNDER_WAY = 256 * 10**6
 COLUMNS = ("student", "lesson", "score", "max_score", "needs_manual_grade", "note")
 
 
@@ -102,10 +105,9 @@ def grade(here: Course, lesson_id: str, options: Options, say: Callable[[str], N
 def _grade(here: Course, places: Places, lesson: Lesson, text: str, options: Options, say: Callable) -> int:
     book = Book(here, places.staged)
     register(book, places, lesson, text)
-    handed_in = inbox.collect(places.submitted, lesson, book.students())
-    if options.students:
-        wanted = {inbox.person(name) for name in options.students}
-        handed_in = [s for s in handed_in if inbox.person(s.student) in wanted]
+    handed_in = inbox.collect(
+        places.submitted, lesson, book.students(), only=options.students, jobs=options.jobs or cores()
+    )
     if not handed_in:
         raise Refused(f"no submissions of {lesson.id} in {places.submitted}")
     store = Store(places.results / lesson.id)
@@ -149,40 +151,63 @@ def _grade_all(
     failed = 0
     with (
         book.held_open(),
-        runner(options) as start,
+        runner(options, store) as start,
         progress(len(handed_in), lesson.id, options.quiet) as step,
     ):
-        waiting: list[tuple[Submitted, str, Any]] = []
-        for one in handed_in:
-            key = store.key(one, job, options.seed)
-            ready = one.body is None or store.has(key)
-            own = replace(job, student=one.student, notebook=one.body or b"")
-            waiting.append((one, key, None if ready else start(own)))
-        for one, key, future in waiting:
-            try:
-                result = _result(one, store, key, future, job)
-                enter(book, lesson, store, one, key, result)
-            except GradebookError as error:
-                failed += 1
-                store.note(one.student, {**_bare(one, job), "unreadable": f"not entered: {error}"})
-            except Exception as error:  # one submission never stops the class
-                failed += 1
-                says = (
-                    f"the grader failed on it: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
-                )
-                store.note(one.student, {**_bare(one, job), "unreadable": says})
+        left, waiting, size = deque(handed_in), deque(), 0
+        while left or waiting:
+            while left and (not waiting or size + left[0].size <= UNDER_WAY):
+                one = left.popleft()
+                key = store.key(one, job, options.seed)
+                waiting.append((one, key, _started(one, store, key, job, start)))
+                size += one.size
+            one, key, future = waiting.popleft()
+            failed += not _settled(book, lesson, store, one, key, future, job)
+            size -= one.size
             step(1)
     return failed
 
 
-def _result(one: Submitted, store: Store, key: str, future: Future | None, job: Job) -> dict:
-    if one.body is None:
+def _started(one: Submitted, store: Store, key: str, job: Job, start: Callable) -> Any:
+    """The grading of a submission under way; None when it need not be graded, or what went wrong."""
+    if one.path is None or store.has(key):
+        return None
+    try:
+        return start(replace(job, student=one.student, notebook=one.body()), key)
+    except Exception as error:
+        return error
+
+
+def _settled(
+    book: Book, lesson: Lesson, store: Store, one: Submitted, key: str, future: Any, job: Job
+) -> bool:
+    """Enter what became of a submission; False when that is the grader's failure, which never stops the class."""
+    try:
+        enter(book, lesson, store, one, key, _result(one, store, key, future, job))
+        return True
+    except GradebookError as error:
+        says = f"not entered: {error}"
+    except apart.Failed as error:
+        says = f"the grader failed on it: {error}"
+    except Exception as error:
+        says = f"the grader failed on it: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    with suppress(GradebookError):
+        book.write_nothing_new(one.student, lesson)
+    store.note(one.student, {**_bare(one, job), "unreadable": says})
+    return False
+
+
+def _result(one: Submitted, store: Store, key: str, future: Any, job: Job) -> dict:
+    if one.path is None:
         return {**_bare(one, job), "unreadable": one.why_not or "there is nothing to grade"}
-    if future is None:
-        return store.load(key)
-    result = future.result()
-    store.save(key, result)
-    return result
+    if isinstance(future, Exception):
+        raise future
+    try:
+        if future is not None:
+            future.result()
+    except apart.Ended as why:  # its file's doing, or the machine's: it is tried again by the next run
+        return {**_bare(one, job), "unreadable": f"the grader had to stop on it: {why}"}
+    return store.load(key)
 
 
 def _bare(one: Submitted, job: Job) -> dict:
@@ -314,7 +339,7 @@ def reference(store: Store, job: Job, options: Options, say: Callable) -> dict[s
         try:
             if not options.quiet:
                 say(f"{job.lesson}: running the lesson once for what its own cells show")
-            shown = (_remote_reference if options.scheduler else _local_reference)(job, options)
+            shown = _reference_run(job, options.scheduler)
         except Exception as error:
             say(
                 f"{job.lesson}: the lesson itself did not run to its end ({error}); every cell is run for everyone"
@@ -324,34 +349,51 @@ def reference(store: Store, job: Job, options: Options, say: Callable) -> dict[s
     return store.load(key)
 
 
-def _local_reference(job: Job, options: Options) -> dict[str, list]:
-    return grader.reference_run(job)
-
-
-def _remote_reference(job: Job, options: Options) -> dict[str, list]:
-    with runner(options) as start:
-        return start(job, grader.reference_run).result()
+def _reference_run(job: Job, scheduler: str | None) -> dict[str, dict]:
+    if scheduler is None:
+        return grader.reference_apart(job)
+    with _cluster(scheduler) as client:
+        return client.submit(grader.reference_apart, job, pure=False).result()
 
 
 # ---------------------------------------------------------------- where jobs run
 
 
 @contextmanager
-def runner(options: Options) -> Iterator[Callable]:
-    """A function that starts a job and returns its future: on this machine's cores or on a Dask cluster."""
+def runner(options: Options, store: Store) -> Iterator[Callable]:
+    """A function that starts a job and returns its future, at whose end the job's result is in the store."""
     if options.scheduler:
-        with _cluster(options.scheduler) as start:
-            yield start
+        with _cluster(options.scheduler) as client:
+            yield lambda job, key: _Remote(
+                future=client.submit(grader.grade_apart, job, pure=False), store=store, key=key
+            )
         return
     pool = ThreadPoolExecutor(max_workers=options.jobs or cores())
     try:
-        yield lambda job, what=grader.grade_submission: pool.submit(what, job)
+        yield lambda job, key: pool.submit(lambda: store.save(key, grader.grade_apart(job)))
+    except BaseException:
+        apart.end_all()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Remote:
+    """A job on a cluster; its result stays there until it is asked for."""
+
+    future: Any
+    store: Store
+    key: str
+
+    def result(self) -> None:
+        self.store.save(self.key, self.future.result())
+        self.future.release()
+
+
 @contextmanager
-def _cluster(address: str) -> Iterator[Callable]:
+def _cluster(address: str) -> Iterator[Any]:
+    """A client of a Dask scheduler; Refused when none answers."""
     try:
         from distributed import Client
     except ImportError:
@@ -361,7 +403,7 @@ def _cluster(address: str) -> Iterator[Callable]:
     except (OSError, ValueError, TimeoutError) as error:
         raise Refused(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
     try:
-        yield lambda job, what=grader.grade_submission: client.submit(what, job, pure=False)
+        yield client
     finally:
         client.close()
 
@@ -374,7 +416,7 @@ def cores() -> int:
 
 
 @contextmanager
-def progress(total: int, what: str, quiet: bool) -> Iterator[Callable[[int], Any]]:
+def progress(total: int, what: str, quiet: bool = False) -> Iterator[Callable[[int], Any]]:
     """A progress bar on the error stream, where that is a terminal."""
     from tqdm import tqdm
 
@@ -429,7 +471,7 @@ class Store:
         bank = Path(job.questions).read_bytes() if job.questions else b""
         parts = (
             one.student,
-            one.body or b"",
+            one.sha256,
             job.lesson_text,
             bank,
             job.reference is not None,

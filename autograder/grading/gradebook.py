@@ -163,18 +163,14 @@ def notebook_of(result: dict, lesson: Lesson) -> NotebookNode:
 
 
 def _new_cell(cell: dict) -> NotebookNode:
-    """A cell for nbgrader. A learner's prose becomes cleaned HTML, so that no page built from it can run anything."""
+    """A cell for nbgrader. A learner's prose is cleaned HTML by now, so that no page built from it can run anything."""
     name = cell["name"][:64]
     if cell["kind"] == "code":
-        return nbformat.v4.new_code_cell(cell["source"], id=name)
+        return nbformat.v4.new_code_cell(sanitise.code(cell["source"]), id=name)
     if cell["role"] == "given":
         return nbformat.v4.new_markdown_cell(cell["source"], id=name)
-    if cell["kind"] == "raw":
-        shown = f"<pre>{html.escape(cell['source'])}</pre>"
-    else:
-        shown = sanitise.markdown(cell["source"])
     # one line that begins with <div> is taken over as it stands, never read as Markdown again
-    return nbformat.v4.new_markdown_cell(f"<div>{shown}</div>".replace("\n", "&#10;"), id=name)
+    return nbformat.v4.new_markdown_cell(f"<div>{cell['shown']}</div>".replace("\n", "&#10;"), id=name)
 
 
 # ---------------------------------------------------------------- nbgrader, in this process
@@ -500,6 +496,14 @@ class Book:
                 grade.auto_score = 0
                 grade.needs_manual_grade = False
             book.db.commit()
+
+    def write_nothing_new(self, student: str, lesson: Lesson) -> None:
+        """See that a submission has its row; what an earlier grading entered stays."""
+        with self.open() as book:
+            try:
+                book.find_submission(lesson.id, student)
+            except MissingEntry:
+                self.write_nothing(student, lesson, None)
 
     # -- what it holds
 

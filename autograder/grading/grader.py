@@ -17,18 +17,19 @@ import random
 import tempfile
 import time
 import traceback
+import types
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from autograder import card, verdict, wire
-from autograder.grading import sandbox, sanitise, slicing, submissions, suspicion
+from autograder.grading import apart, sandbox, sanitise, slicing, submissions, suspicion
 from autograder.grading.sandbox import Limits, Material, Stopped, Usage, Worker
 from autograder.grading.submissions import Arranged, Lesson, Placed
 from autograder.verdict import Verdict
 
-VERSION = 1
+VERSION = 2
 #: a longer reply is not kept with the grade, only that it was too long
 KEPT_REPLY = 20_000
 
@@ -86,6 +87,21 @@ def grade_submission(job: Job) -> dict:
     return result
 
 
+def grade_apart(job: Job) -> dict:
+    """`grade_submission` in a process of its own; apart.Ended when the submission makes it use more than its share."""
+    return apart.call(grade_submission, job, share=_share(job))
+
+
+def reference_apart(job: Job) -> dict[str, dict]:
+    """`reference_run` in a process of its own."""
+    return apart.call(reference_run, job, share=_share(job))
+
+
+def _share(job: Job) -> apart.Share:
+    """The wait is for the learner's cells and then for the questions; the grader's own work takes seconds."""
+    return apart.Share(wall_s=2 * Limits(**job.limits).total_s + 600.0)
+
+
 def _other_lesson(read: submissions.Read, lesson: Lesson) -> str:
     return (
         f"this is the notebook of {read.lesson}"
@@ -101,6 +117,22 @@ class Incident:
     kind: str
     where: str
     says: str
+
+
+@dataclass(kw_only=True)
+class Asking:
+    """One question while it is asked.
+
+    For each request, `drawn` says whether it holds what was drawn for this grading, and `hides` whether its reply could.
+    """
+
+    name: str
+    requests: list
+    drawn: list[bool]
+    hides: list[bool]
+    replies: dict[int, dict] = field(default_factory=dict)
+    last: dict = field(default_factory=dict)
+    stopped: Stopped | None = None
 
 
 class Grading:
@@ -123,6 +155,7 @@ class Grading:
         self.done: list[int] = []
         self.restarts = 0
         self.shown_left = self.limits.shown_bytes
+        self.cleaning = sanitise.Cleaning()
         self.until = time.monotonic() + self.limits.total_s
         self.cells = [i for i, placed in enumerate(arranged.cells) if placed.runs]
         self.requests, self.shared = self._plan()
@@ -132,7 +165,8 @@ class Grading:
     def run(self) -> None:
         """Run the cells, each question asked where it is checked; then ask again what was not right there.
 
-        A later cell may use a name anew, and an earlier one may be left out: the better of both verdicts counts.
+        A later cell may use a name anew, and an earlier one may be left out: the better of both verdicts counts. What
+        was drawn for this grading is shown to the learner's code only when no output of it is kept any more.
         """
         for position, placed in enumerate(self.arranged.cells):
             if placed.runs:
@@ -140,17 +174,58 @@ class Grading:
             elif placed.role == "check" and placed.question in self.bank:
                 self._ask_at_check(placed.question)
         self.until = max(self.until, time.monotonic() + self.limits.cell_s)
-        for name, question in self.bank.items():
-            early = self.verdicts.get(name)
-            if early is None or early.status not in (verdict.RIGHT, verdict.BY_HAND):
-                self._settle(name, early, *self._ask(name, question))
+        self._ask_all([name for name in self.bank if not self._is_settled(name)])
+        self._ask_functions_at_checks()
         self.asked = {name: self.asked[name] for name in self.bank}
         self._look_for_suspicion()
+
+    def _is_settled(self, name: str) -> bool:
+        early = self.verdicts.get(name)
+        return early is not None and early.status in (verdict.RIGHT, verdict.BY_HAND)
 
     def _ask_at_check(self, name: str) -> None:
         # so many workers may be lost this way that as many are left for the end
         if name not in self.verdicts and self.restarts <= self.limits.restarts // 2:
-            self.verdicts[name], self.asked[name] = self._ask(name, self.bank[name])
+            asking = self._asking(name)
+            if not any(asking.drawn):
+                self._ask_all([name])
+
+    def _ask_functions_at_checks(self) -> None:
+        """Where names are bound again after a function's check, ask it there, in a worker whose outputs nobody sees."""
+        names = [name for name in self.bank if not self._is_settled(name) and self._is_rebound_after(name)]
+        names = [name for name in names if any(self._asking(name).drawn)]
+        if not names:
+            return
+        self.close()
+        self.done = []
+        for position, placed in enumerate(self.arranged.cells):
+            if self.restarts > self.limits.restarts or time.monotonic() > self.until:
+                return
+            if placed.role == "check" and placed.question in names:
+                self._ask_all([placed.question], again=True)
+            elif placed.runs and position not in self.left_out:
+                try:
+                    for request in self.requests[position]:
+                        self._request(request, self._cell_time())
+                        self.worker.said()
+                except Stopped:
+                    self._end_worker()
+                    return
+                self.done.append(position)
+
+    def _is_rebound_after(self, name: str) -> bool:
+        """Whether a cell of the learner's below a question's check binds a name that one above it bound."""
+        before: set[str] = set()
+        seen = False
+        for placed in self.arranged.cells:
+            seen = seen or (placed.role == "check" and placed.question == name)
+            if not placed.runs or placed.untouched or self._is_stub(placed):
+                continue
+            bound = submissions.bound_names(placed.cell.source)
+            if seen and bound & before:
+                return True
+            before |= bound if not seen else set()
+        return False
 
     def _settle(self, name: str, early: Verdict | None, late: Verdict, asked: list) -> None:
         """Take the later verdict unless the earlier one is worth more, or says more about an answer that is gone."""
@@ -236,7 +311,7 @@ class Grading:
 
     def _show(self, position: int, shown: list) -> None:
         """Keep what a cell showed, as long as the notebook's cells together do not show too much."""
-        kept = sanitise.outputs(shown, hidden_paths())
+        kept = sanitise.outputs(shown, hidden_paths(), self.cleaning)
         size = len(json.dumps(kept))
         if kept and size > self.shown_left:
             most = f"{self.limits.shown_bytes / 1e6:.0f} MB"
@@ -303,24 +378,43 @@ class Grading:
 
     # -- the questions
 
-    def _ask(self, name: str, question: Any) -> tuple[Verdict, list]:
-        """The verdict on one question and what was asked for it; whatever goes wrong costs this question only."""
+    def _asking(self, name: str, *, again: bool = False) -> Asking:
+        question = self.bank[name]
         rng = random.Random(f"{self.job.seed}:{self.job.student}:{name}")
         requests = question.requests(rng)
-        replies: list[dict] = []
-        stopped = None
-        reply: dict = {}
-        for request in requests:
-            # what hung or died once is not asked again
-            if not (reply.get("timeout") or reply.get("died")):
-                reply, stopped = self._reply(request)
-            replies.append(reply)
-        asked = [[r.to_json(), _kept(reply)] for r, reply in zip(requests, replies, strict=True)]
-        return self._judged(name, question, requests, replies, stopped), asked
+        example = getattr(question, "example", None)
+        drawn = [isinstance(r, wire.Call) and (example is None or r.args != tuple(example)) for r in requests]
+        hides = [True] * len(drawn) if again else drawn
+        return Asking(name=name, requests=requests, drawn=drawn, hides=hides)
 
-    def _judged(
-        self, name: str, question: Any, requests: list, replies: list[dict], stopped: Stopped | None
-    ) -> Verdict:
+    def _ask_all(self, names: list[str], *, again: bool = False) -> None:
+        """Ask some questions and settle their verdicts; whatever goes wrong with one costs this one only.
+
+        What was drawn goes last, so that no other reply can hand it on; asked `again`, any may.
+        """
+        askings = [self._asking(name, again=again) for name in names]
+        for drawn in (False, True):
+            for asking in askings:
+                self._put(asking, drawn)
+        for asking in askings:
+            replies = [asking.replies[i] for i in range(len(asking.requests))]
+            asked = [[r.to_json(), _kept(reply)] for r, reply in zip(asking.requests, replies, strict=True)]
+            early = self.verdicts.get(asking.name)
+            self._settle(asking.name, early, self._judged(asking, replies), asked)
+
+    def _put(self, asking: Asking, drawn: bool) -> None:
+        """Put those requests of a question that hold, or do not hold, what was drawn."""
+        for i, request in enumerate(asking.requests):
+            if asking.drawn[i] != drawn:
+                continue
+            # what hung or died once is not asked again
+            if not (asking.last.get("timeout") or asking.last.get("died")):
+                asking.last, stopped = self._reply(request)
+                asking.stopped = stopped or asking.stopped
+            asking.replies[i] = asking.last
+
+    def _judged(self, asking: Asking, replies: list[dict]) -> Verdict:
+        name, stopped = asking.name, asking.stopped
         if stopped is not None:
             self._note(stopped.kind, name, str(stopped))
             if stopped.kind in ("protocol", "output"):
@@ -328,7 +422,7 @@ class Grading:
                     "Something was written to the grader's channel while it asked for this answer."
                 )
         try:
-            judged = question.judge(self._without_inputs(replies, requests), requests)
+            judged = self._without_inputs(asking, self.bank[name].judge(replies, asking.requests), replies)
         except Exception:
             self._note(
                 "grader", name, f"the verdict could not be reached: {traceback.format_exc(limit=1)[-300:]}"
@@ -336,11 +430,22 @@ class Grading:
             return verdict.not_yet("This answer could not be read. Your instructor has been told.")
         return self._explained(name, judged, replies)
 
-    def _without_inputs(self, replies: list[dict], requests: list) -> list[dict]:
-        """Replies whose errors quote nothing that was drawn for this grading."""
-        if not any(isinstance(request, wire.Call) for request in requests):
-            return replies
-        return sanitise.replies(replies, "\n".join(placed.cell.source for placed in self.arranged.cells))
+    def _without_inputs(self, asking: Asking, judged: Verdict, replies: list[dict]) -> Verdict:
+        """The verdict in words that quote nothing which could hold an input that was drawn for this grading."""
+        if judged.status in (verdict.RIGHT, verdict.BY_HAND) or not any(asking.hides):
+            return judged
+        written = "\n".join(placed.cell.source for placed in self.arranged.cells)
+        told = [
+            sanitise.reply(reply, written) if hides else reply
+            for reply, hides in zip(replies, asking.hides, strict=True)
+        ]
+        try:
+            blind = self.bank[asking.name].judge(told, asking.requests)
+        except Exception:
+            blind = None
+        if blind is not None and (blind.status, blind.slip) == (judged.status, judged.slip):
+            return replace(judged, message=blind.message, details=blind.details)
+        return replace(judged, message="It is not right yet on inputs other than the example.", details=())
 
     def _reply(self, request: Any) -> tuple[dict, Stopped | None]:
         if self.restarts > self.limits.restarts or time.monotonic() > self.until + self.limits.total_s:
@@ -425,8 +530,17 @@ class Grading:
             "marks": placed.cell.marks,
             "role": placed.role,
             "question": placed.question,
+            "shown": self._prose(placed),
             "outputs": self.outputs.get(position, []),
         }
+
+    def _prose(self, placed: Placed) -> str:
+        """A learner's own text that is no code, as HTML that may be shown."""
+        if placed.cell.kind == "code" or placed.role == "given":
+            return ""
+        if placed.cell.kind == "raw":
+            return sanitise.as_text(placed.cell.source)
+        return self.cleaning.markdown(placed.cell.source)
 
     def _verdict_result(self, name: str) -> dict:
         question, judged = self.bank[name], self.verdicts[name]
@@ -457,19 +571,21 @@ def material() -> Material:
     return sandbox.lay_out(Path(folder.name))
 
 
-@cache
 def question_bank(lesson: str, path: str | None) -> dict:
     """The questions of a lesson by name, from a file of a course of one's own or from this course."""
     if path is None:
         from autograder import questions
 
         return questions.bank(lesson)
-    import importlib.util
+    return _bank_of(path, Path(path).read_bytes())
 
-    spec = importlib.util.spec_from_file_location(f"autograder_questions_{Path(path).stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {question.name: question for question in module.QUESTIONS}
+
+@lru_cache(maxsize=64)
+def _bank_of(path: str, body: bytes) -> dict:
+    space = types.ModuleType(f"autograder_questions_{Path(path).stem}")
+    space.__file__ = path
+    exec(compile(body, path, "exec"), vars(space))
+    return {question.name: question for question in space.QUESTIONS}
 
 
 @cache

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from autograder.grading import submissions, summary
+from autograder.grading import apart, submissions, summary
 from autograder.grading.submissions import Lesson, Unreadable
 
 _DEPTH = 3
@@ -23,41 +25,85 @@ _JUNK = re.compile(r"^(?:\.|__MACOSX$|__pycache__$|Thumbs\.db$|timestamp\.txt$)|
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """One student's submission: the bytes to grade, or the reason why there are none; notes for the report."""
+    """One student's submission: the file to grade, or the reason why there is none; notes for the report."""
 
     student: str
-    body: bytes | None = None
+    path: Path | None = None
+    size: int = 0
+    sha256: str = ""
     why_not: str | None = None
     timestamp: str | None = None
     notes: tuple[str, ...] = ()
 
+    def body(self) -> bytes:
+        """The bytes of the file; OSError when it is not any more what was chosen."""
+        read = read_file(self.path)
+        if hashlib.sha256(read).hexdigest() != self.sha256:
+            raise OSError("the file was changed while the class was graded: run the same command again")
+        return read
+
 
 @dataclass(kw_only=True)
 class _Folder:
+    """What a student's folder holds for a lesson, as plain data."""
+
     name: str
-    path: Path
-    bytes_: bytes | None = None
+    chosen: str | None = None
+    size: int = 0
+    sha256: str = ""
     why_not: str | None = None
     timestamp: str | None = None
     changed: float = 0.0
     notes: list[str] = field(default_factory=list)
 
 
-def collect(submitted: Path, lesson: Lesson, known: Iterable[str] = ()) -> list[Submitted]:
-    """Every student's submission of a lesson, sorted by student; the same student's folders count once."""
-    same: dict[str, list[_Folder]] = {}
+def collect(
+    submitted: Path,
+    lesson: Lesson,
+    known: Iterable[str] = (),
+    *,
+    only: Iterable[str] = (),
+    jobs: int = 1,
+) -> list[Submitted]:
+    """Every student's submission of a lesson, or those of `only`, sorted by student; one student's folders count once.
+
+    Folders are looked through by processes that a hostile file may end, `jobs` at a time; no file's bytes are kept.
+    """
+    same: dict[str, list[str]] = {}
     names = sorted(os.listdir(submitted)) if submitted.is_dir() else []
     people = {person(name) for name in names}
     for name in names:
-        folder = _look(submitted / name, name, lesson)
-        if folder is not None:
-            copied = _COPY.sub("", person(name)).strip()
-            same.setdefault(copied if copied in people else person(name), []).append(folder)
+        copied = _COPY.sub("", person(name)).strip()
+        same.setdefault(copied if copied in people else person(name), []).append(name)
     ids = {person(student): student for student in known}
+    if wanted := {person(name) for name in only}:
+        same = {
+            key: names
+            for key, names in same.items()
+            if key in wanted or wanted & {person(student_id(name)) for name in names}
+        }
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        looked = {
+            key: [pool.submit(_look_apart, submitted, name, lesson) for name in names]
+            for key, names in same.items()
+        }
+        found = {key: [f for f in (look.result() for look in looks) if f] for key, looks in looked.items()}
     return sorted(
-        (_one(folders, ids.get(key)) for key, folders in same.items()),
+        (_one(submitted, folders, ids.get(key)) for key, folders in found.items() if folders),
         key=lambda submitted_: submitted_.student,
     )
+
+
+def _look_apart(submitted: Path, name: str, lesson: Lesson) -> _Folder | None:
+    """What a folder holds, looked at by a process of its own where there are files in it."""
+    if not (submitted / name / lesson.id).is_dir():
+        found = look(str(submitted), name, lesson)
+    else:
+        try:
+            found = apart.call(look, str(submitted), name, lesson)
+        except (apart.Ended, apart.Failed) as why:
+            found = asdict(_Folder(name=name, why_not=f"it cannot be read ({why})"))
+    return _Folder(**found) if found else None
 
 
 def person(name: str) -> str:
@@ -77,9 +123,9 @@ def student_id(name: str) -> str:
     return " ".join(name.split()) or "\ufffd"
 
 
-def _one(folders: list[_Folder], known: str | None) -> Submitted:
+def _one(submitted: Path, folders: list[_Folder], known: str | None) -> Submitted:
     """The folder that counts: one that can be read before one that cannot, then the newest, then the plainest name."""
-    best = max(folders, key=lambda f: (f.bytes_ is not None, f.timestamp or "", f.changed, -len(f.name)))
+    best = max(folders, key=lambda f: (f.chosen is not None, f.timestamp or "", f.changed, -len(f.name)))
     notes = list(best.notes)
     if len(folders) > 1:
         others = ", ".join(repr(f.name) for f in folders if f is not best)
@@ -87,22 +133,25 @@ def _one(folders: list[_Folder], known: str | None) -> Submitted:
     plainest = min((f.name for f in folders), key=lambda name: (len(student_id(name)), name))
     return Submitted(
         student=known or student_id(plainest),
-        body=best.bytes_,
+        path=None if best.chosen is None else submitted / best.name / best.chosen,
+        size=best.size,
+        sha256=best.sha256,
         why_not=best.why_not and summary.one_line(best.why_not)[:_LONGEST],
         timestamp=best.timestamp,
         notes=tuple(summary.one_line(note)[:_LONGEST] for note in notes),
     )
 
 
-def _look(path: Path, name: str, lesson: Lesson) -> _Folder | None:
-    """What a student's folder holds for the lesson; None when it holds nothing for it."""
+def look(submitted: str, name: str, lesson: Lesson) -> dict | None:
+    """What a student's folder holds for the lesson, a `_Folder` as a dict; None when it holds nothing for it."""
     if name.startswith(".") or name == "__MACOSX":
         return None
-    found = _Folder(name=name, path=path)
+    found = _Folder(name=name)
+    path = Path(submitted, name)
     place = path / lesson.id
     if path.is_symlink() or place.is_symlink():
         found.why_not = "the folder is a symbolic link, which is not followed"
-        return found
+        return asdict(found)
     if not place.is_dir():
         return None
     try:
@@ -110,8 +159,8 @@ def _look(path: Path, name: str, lesson: Lesson) -> _Folder | None:
     except OSError as error:
         found.why_not = f"the folder cannot be read ({error.strerror})"
     except Exception as error:  # one folder never stops the class
-        found.bytes_, found.why_not = None, _unforeseen("the folder", error)
-    return found
+        found.chosen, found.why_not = None, _unforeseen("the folder", error)
+    return asdict(found)
 
 
 def _unforeseen(what: str, error: Exception) -> str:
@@ -133,7 +182,9 @@ def _choose(found: _Folder, place: Path, lesson: Lesson) -> None:
         return
     own = f"{lesson.name}.ipynb"
     best = max(good, key=lambda g: (g[1], g[0].name == own, g[0].stat().st_mtime, str(g[0])))
-    found.bytes_ = read_file(best[0])
+    body = read_file(best[0])
+    found.size, found.sha256 = len(body), hashlib.sha256(body).hexdigest()
+    found.chosen = str(best[0].relative_to(place.parent))
     found.changed = best[0].stat().st_mtime
     if best[0].name != own or len(good) > 1:
         found.notes.append(f"graded {str(best[0].relative_to(place))!r}")

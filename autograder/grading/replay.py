@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autograder import wire
 from autograder.course import Course
-from autograder.grading import grader, inbox
+from autograder.grading import apart, grader, inbox
 from autograder.grading.grade import Options, Places, Refused, Store, base_job, reference, released
 from autograder.grading.gradebook import Book
 
@@ -24,21 +24,25 @@ def replay(
     """Show how a submission was graded; 0 when it comes out as before, 1 when it does not."""
     places = Places(root=here.root)
     lesson, text = released(here, lesson_id)
-    handed_in = inbox.collect(places.submitted, lesson, Book(here, places.staged).students())
-    found = [one for one in handed_in if inbox.person(one.student) == inbox.person(student)]
-    if not found:
+    handed_in = inbox.collect(places.submitted, lesson, Book(here, places.staged).students(), only=[student])
+    if not handed_in:
         raise Refused(f"{student} has handed in nothing for {lesson_id}")
-    one = found[0]
+    one = handed_in[0]
     store = Store(places.results / lesson.id)
     noted = store.noted(one.student) or {}
-    if one.body is None:
+    if one.path is None:
         say(f"{one.student}: not graded: {one.why_not}")
         return 0
     seed = noted.get("seed", 0) if seed is None else seed
     options = Options(seed=seed, shut_in=shut_in, quiet=True)
     job = base_job(here, lesson, text, options, seed)
-    job = replace(job, reference=reference(store, job, options, say), student=one.student, notebook=one.body)
-    result = grader.grade_submission(job)
+    job = replace(
+        job, reference=reference(store, job, options, say), student=one.student, notebook=one.body()
+    )
+    try:
+        result = grader.grade_apart(job)
+    except (apart.Ended, apart.Failed) as why:
+        raise Refused(f"the grader had to stop on it: {why}") from None
     say(f"{one.student}, {lesson_id}, seed {seed}")
     for name, asked in result.get("asked", {}).items():
         judged = result["verdicts"][name]

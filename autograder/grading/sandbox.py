@@ -477,6 +477,8 @@ class Worker:
                     times = member.cpu_times()
                 peak = max(peak, _peak_bytes(member.pid))
                 cpu += times.user + times.system
+                # of children that have ended and were waited for, where the system tells
+                cpu += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
             except (psutil.Error, OSError):
                 continue
         self._cpu = max(self._cpu, cpu)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import builtins
 import html as escaping
 import re
 import warnings
@@ -354,18 +355,24 @@ def html(text: str) -> str:
     text = _SILENT.sub("", re.sub(r"<\?[^<>]*>|<!DOCTYPE[^<>]*>", "", text, flags=re.I))
     text = _EMPTY.sub(r"<\1\2></\1>", text)
     if not _simple(text):
-        return _as_text(text)
+        return as_text(text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             clean = _cleaner().clean(text)
     except Exception:  # html5lib gives up on some nonsense
-        return _as_text(text)
+        return as_text(text)
     return f'<div style="contain: paint; overflow: auto">{clean}</div>'
 
 
-def _as_text(text: str) -> str:
-    return f'<pre style="overflow: auto">{escaping.escape(text[:TEXT_CAP])}</pre>'
+def code(text: str) -> str:
+    """A learner's code as it is shown: what would turn the order of its letters round is named in place of done."""
+    return re.sub(r"[\u202a-\u202e\u2066-\u2069]", lambda sign: f"<U+{ord(sign[0]):04X}>", text)
+
+
+def as_text(text: str) -> str:
+    """A text as itself, in a page."""
+    return f'<pre style="overflow: auto">{escaping.escape(_BIDI.sub("", text[:TEXT_CAP]))}</pre>'
 
 
 @cache
@@ -379,31 +386,56 @@ def markdown(text: str) -> str:
     """Markdown as sanitised HTML; what is too long or too tangled to be read as Markdown, as the text it is."""
     formulas = sum(text.count(opening) for opening in ("\\begin{", "\\[", "\\("))
     if len(text) > MARKDOWN_CAP or formulas > FORMULAS:
-        return _as_text(_BIDI.sub("", text))
+        return as_text(text)
     try:
         made = _markdown()(text)
     except Exception:  # such as a picture attached that is not there
-        return _as_text(_BIDI.sub("", text))
+        return as_text(text)
     return html(made)
+
+
+class Cleaning:
+    """Cleans one notebook's HTML and prose, as long as that is not too much; what is beyond is shown as text.
+
+    The cost is estimated from sizes, so that the same notebook comes out the same on every machine.
+    """
+
+    def __init__(self, seconds: float = 20.0) -> None:
+        self.left = seconds * 1e6
+
+    def html(self, text: str) -> str:
+        return self._afforded(html, text, 40.0 * (text.count("<") + text.count("&")) + len(text) / 8)
+
+    def markdown(self, text: str) -> str:
+        return self._afforded(markdown, text, 55.0 * len(text))
+
+    def _afforded(self, clean: Any, text: str, microseconds: float) -> str:
+        if microseconds > self.left:
+            return as_text(text)
+        self.left -= microseconds
+        return clean(text)
 
 
 # ---------------------------------------------------------------- outputs
 
 
-def outputs(made: Any, hide: Iterable[str] = (), *, ours: bool = False) -> list[dict]:
+def outputs(
+    made: Any, hide: Iterable[str] = (), cleaning: Cleaning | None = None, *, ours: bool = False
+) -> list[dict]:
     """A cell's outputs as they may be kept: known types only, capped, cleaned, no path of the grader's machine.
 
     `ours` outputs come from the lesson's own cells, run without any learner's code: their HTML is kept as it is.
     """
+    cleaning = None if ours else cleaning or Cleaning()
     kept = []
     for output in made if type(made) is list else ():
-        one = _output(output, tuple(hide), ours) if type(output) is dict else None
+        one = _output(output, tuple(hide), cleaning) if type(output) is dict else None
         if one is not None:
             kept.append(one)
     return kept[:120]
 
 
-def _output(output: dict, hide: tuple[str, ...], ours: bool) -> dict | None:
+def _output(output: dict, hide: tuple[str, ...], cleaning: Cleaning | None) -> dict | None:
     kind = output.get("output_type")
     if kind == "stream":
         name = "stderr" if output.get("name") == "stderr" else "stdout"
@@ -414,7 +446,7 @@ def _output(output: dict, hide: tuple[str, ...], ours: bool) -> dict | None:
         ename, evalue = text(output.get("ename"), hide)[:200], text(output.get("evalue"), hide)[:2000]
         return {"output_type": "error", "ename": ename or "Error", "evalue": evalue, "traceback": lines}
     if kind in ("display_data", "execute_result"):
-        data = _bundle(output.get("data"), hide, ours)
+        data = _bundle(output.get("data"), hide, cleaning)
         if not data:
             return None
         made = {"output_type": kind, "data": data, "metadata": _alt(output.get("metadata"))}
@@ -453,19 +485,35 @@ _PYTHON_SAYS = re.compile(
 )
 
 
-def replies(made: list[dict], source: str) -> list[dict]:
-    """Replies to calls on drawn inputs, in which an error's text is only what Python itself says.
+def reply(made: dict, source: str) -> dict:
+    """A reply to a call on a drawn input with nothing in it that could hold the input, for the words on a card.
 
-    A learner's own text could hold the inputs, and the feedback would hand them on.
+    A worker may write what it likes into a reply, and the feedback would hand it on: texts, names of types and of
+    errors, line numbers and lines of code. What Python itself says of an error stays.
     """
-    return [
-        {**reply, "error": _unquoted(reply["error"], source)} if type(reply.get("error")) is str else reply
-        for reply in made
-    ]
+    if type(made.get("error")) is str:
+        return {"error": _unquoted(made["error"], source)}
+    if "refused" in made:
+        return {"refused": "it is no plain value of a usual size"}
+    return {key: _blind(part) if key in ("ok", "value") else part for key, part in made.items()}
+
+
+def _blind(node: Any) -> Any:
+    """An encoded value with its texts and names of types taken out."""
+    if type(node) is list:
+        return [_blind(part) for part in node]
+    if type(node) is not dict:
+        return node
+    if node.get("t") == "str":
+        return {"t": "str", "v": "…"}
+    if node.get("t") == "refused":
+        return {"t": "refused", "v": "it is no plain value of a usual size"}
+    return {key: _blind(part) for key, part in node.items() if key != "name"}
 
 
 def _unquoted(error: str, source: str) -> str:
     kind, _, says = error.partition(": ")
+    kind = kind if _is_known_error(kind, source) else "an error of its own"
     says = says.partition(". Did you mean")[0]
     found = _PYTHON_SAYS.fullmatch(says)
     name = (found["a"] or found["b"] or found["c"]) if found else None
@@ -476,8 +524,17 @@ def _unquoted(error: str, source: str) -> str:
     return kind
 
 
+def _is_known_error(kind: str, source: str) -> bool:
+    """Whether an exception's name is Python's, or stands in the learner's own text: a name made up on the way could hold an input."""
+    found = getattr(builtins, kind, None)
+    if isinstance(found, type) and issubclass(found, BaseException):
+        return True
+    return kind.isidentifier() and len(kind) < 60 and bool(re.search(rf"\bclass\s+{kind}\b", source))
+
+
 _ESCAPE = re.compile(r"\x1b(?:\[([\d;]*+)m)?")
-_COLOURS = re.compile(r"(?:[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3}|(?![34]8(?:;|$))\d{1,3})(?:;|$)")
+_CODE = r"(?:0|[1-9]\d{0,2})"
+_COLOURS = re.compile(rf"(?:[34]8;5;{_CODE}|[34]8;2;{_CODE};{_CODE};{_CODE}|(?![34]8(?:;|$)){_CODE})(?:;|$)")
 
 
 def _is_colour(codes: str | None) -> bool:
@@ -493,7 +550,7 @@ def _is_colour(codes: str | None) -> bool:
     return True
 
 
-def _bundle(data: Any, hide: tuple[str, ...], ours: bool) -> dict:
+def _bundle(data: Any, hide: tuple[str, ...], cleaning: Cleaning | None) -> dict:
     kept = {}
     for kind, body in data.items() if type(data) is dict else ():
         body = "".join(p for p in body if type(p) is str) if type(body) is list else body
@@ -503,9 +560,10 @@ def _bundle(data: Any, hide: tuple[str, ...], ours: bool) -> dict:
             kept[kind] = text(body, hide)
         elif kind in ("text/html", "image/svg+xml"):
             body = text(body, hide) if len(body) <= TEXT_CAP else _hidden(body, hide)
-            kept["text/html"] = body if ours else html(body)
+            kept["text/html"] = cleaning.html(body) if cleaning else body
         elif kind == "text/markdown":
-            kept.setdefault("text/html", markdown(_hidden(body, hide)))
+            body = _hidden(body, hide)
+            kept.setdefault("text/html", cleaning.markdown(body) if cleaning else markdown(body))
         elif kind in ("image/png", "image/jpeg") and (picture := _picture(kind, body)):
             kept[kind] = picture
     return kept

@@ -43,6 +43,7 @@ _PATTERNS = (
     ),
     (r"\bNBGRADER|\bos\.environ\b", "looks at the environment"),
     (r"\bresource\.|\bprlimit\b", "looks at limits"),
+    (r"[\u202a-\u202e\u2066-\u2069]", "holds signs that show letters in another order than they have"),
 )
 _CHECKED = frozenset(
     [

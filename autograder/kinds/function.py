@@ -235,6 +235,11 @@ def shape_trouble(value: Any, shape: Any, negative: bool) -> tuple[str, str] | N
     return None
 
 
+def _count(number: int) -> str:
+    """A small count; a large one could be made to tell an input."""
+    return str(number) if number <= 9 else "many more"
+
+
 def _pair_trouble(value: Any, shape: Sequence, negative: bool) -> tuple[str, str] | None:
     if not isinstance(value, list | tuple):
         return (
@@ -242,7 +247,10 @@ def _pair_trouble(value: Any, shape: Sequence, negative: bool) -> tuple[str, str
             f"Your function returns {article(value)}, and {len(shape)} numbers are asked, in brackets.",
         )
     if len(value) != len(shape):
-        return "other length", f"Your function returns {len(value)} numbers, and {len(shape)} are asked."
+        return (
+            "other length",
+            f"Your function returns {_count(len(value))} numbers, and {len(shape)} are asked.",
+        )
     for item, like in zip(value, shape, strict=True):
         trouble = shape_trouble(item, like, negative)
         if trouble:
