@@ -188,6 +188,49 @@ def test_no_card_hands_on_the_inputs_that_were_drawn(tmp_path, how):
     assert not [number for number in drawn if number in shown]
 
 
+SPY = """def tiny_double(n):
+    try:
+        seen.append(n)
+    except NameError:
+        pass
+    open("/tmp/seen", "a").write(f"{n} ")
+    return 0
+seen = []"""
+
+
+@pytest.mark.parametrize("later", ["print('seen', seen)", "print('seen', open('/tmp/seen').read())"])
+def test_no_later_cell_and_no_later_question_sees_the_inputs_that_were_drawn(tmp_path, later):
+    here = tiny.make_course(tmp_path / "course")
+    notebook = perfect(here, tiny_double=SPY, tiny_total_gb=f"{later}\ntiny_total_gb = seen")
+    hand_in(here, "spy", notebook)
+    run(here, seed=3)
+    feedback.feedback(here, LESSON, say=lambda text: None)
+    said: list[str] = []
+    replay.replay(here, "spy", LESSON, say=said.append)
+    drawn = set(re.findall(r"tiny_double\((\d\d+)\)", "\n".join(said)))
+    assert len(drawn) == 3
+    shown = re.sub(r"<style.*?</style>", "", page(here, "spy"), flags=re.S)
+    assert "tiny_double" in shown
+    assert not [number for number in drawn if number in shown]
+
+
+def test_a_name_that_a_right_function_uses_may_be_used_again_further_down(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    notebook = perfect(
+        here,
+        tiny_double="factor = 2\ndef tiny_double(n):\n    return factor * n",
+        tiny_total_gb="factor = 16\ntiny_total_gb = factor * 3",
+    )
+    hand_in(here, "thrifty", notebook)
+    wrong = perfect(
+        here, tiny_double="factor = 3\ndef tiny_double(n):\n    return factor * n", tiny_total_gb="factor = 2"
+    )
+    hand_in(here, "lucky", wrong)
+    run(here)
+    assert tiny.grades(here)["thrifty"]["score"] == "6"
+    assert tiny.grades(here)["lucky"]["score"] == "4"  # right at the end is right as well
+
+
 def test_an_error_on_the_worked_example_is_told_in_full(tmp_path):
     here = tiny.make_course(tmp_path / "course")
     hand_in(here, "honest", perfect(here, tiny_double="def tiny_double(n):\n    return {}[n]"))

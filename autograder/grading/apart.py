@@ -83,16 +83,18 @@ def _give(place: _Place) -> None:
         if place.lives:
             _idle.append(place)
     if not place.lives:
-        place.end()
+        place.close()
 
 
 @atexit.register
 def end_all() -> None:
     """End every process of this kind, whatever it does, and all it started; their folders vanish."""
     with _lock:
-        places = [*_idle, *_busy]
+        idle, busy = list(_idle), list(_busy)
         _idle.clear()
-    for place in places:
+    for place in idle:
+        place.close()
+    for place in busy:  # who called closes it
         place.end()
 
 
@@ -178,9 +180,13 @@ class _Place:
         self.lives = False
         self._kill()
         self.process.wait()
-        with suppress(OSError):
-            self.process.stdin.close()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def close(self) -> None:
+        self.end()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                pipe.close()
 
 
 def _write(pipe: Any, body: bytes) -> None:

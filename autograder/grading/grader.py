@@ -99,7 +99,10 @@ def reference_apart(job: Job) -> dict[str, dict]:
 
 def _share(job: Job) -> apart.Share:
     """The wait is for the learner's cells and then for the questions; the grader's own work takes seconds."""
-    return apart.Share(wall_s=2 * Limits(**job.limits).total_s + 600.0)
+    limits = Limits(**job.limits)
+    return apart.Share(
+        cpu_s=limits.judge_s, wall_s=2 * limits.total_s + 600.0, memory_bytes=limits.judge_bytes
+    )
 
 
 def _other_lesson(read: submissions.Read, lesson: Lesson) -> str:

@@ -37,7 +37,7 @@ class Limits:
 
     A cell or call may compute for its seconds, and take `patience` times as long by the clock, so that a busy machine
     costs nobody a mark; `total_s` is by the clock, for the whole notebook. `answer_bytes` is for the reply to one question,
-    `shown_bytes` for all that the notebook's cells show.
+    `shown_bytes` for all that the notebook's cells show. `judge_s` and `judge_bytes` are for the grader's own work on it.
     """
 
     cell_s: float = 60.0
@@ -52,6 +52,8 @@ class Limits:
     shown_bytes: int = 30 * 10**6
     restarts: int = 12
     threads: int = 1
+    judge_s: float = 120.0
+    judge_bytes: int = 3 * 2**30
 
 
 class Stopped(Exception):
