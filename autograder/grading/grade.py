@@ -193,33 +193,22 @@ def _settled(
         says = f"the grader failed on it: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
     with suppress(GradebookError):
         book.write_nothing_new(one.student, lesson)
-    store.note(one.student, {**_bare(one, job), "unreadable": says})
+    store.note(one.student, grader.ungraded(replace(job, student=one.student), says))
     return False
 
 
 def _result(one: Submitted, store: Store, key: str, future: Any, job: Job) -> dict:
+    own = replace(job, student=one.student)
     if one.path is None:
-        return {**_bare(one, job), "unreadable": one.why_not or "there is nothing to grade"}
+        return grader.ungraded(own, one.why_not or "there is nothing to grade")
     if isinstance(future, Exception):
         raise future
     try:
         if future is not None:
             future.result()
     except apart.Ended as why:  # its file's doing, or the machine's: it is tried again by the next run
-        return {**_bare(one, job), "unreadable": f"the grader had to stop on it: {why}"}
+        return grader.ungraded(own, f"the grader had to stop on it: {why}")
     return store.load(key)
-
-
-def _bare(one: Submitted, job: Job) -> dict:
-    return {
-        "student": one.student,
-        "lesson": job.lesson,
-        "seed": job.seed,
-        "shut_in": job.shut_in,
-        "unreadable": None,
-        "notes": [],
-        "incidents": [],
-    }
 
 
 def enter(book: Book, lesson: Lesson, store: Store, one: Submitted, key: str, result: dict) -> None:

@@ -57,16 +57,7 @@ class Job:
 def grade_submission(job: Job) -> dict:
     """Grade one submission; plain data that JSON can hold, whatever was handed in."""
     started = time.monotonic()
-    result = {
-        "version": VERSION,
-        "student": job.student,
-        "lesson": job.lesson,
-        "seed": job.seed,
-        "shut_in": job.shut_in,
-        "unreadable": None,
-        "notes": [],
-        "incidents": [],
-    }
+    result = ungraded(job, None)
     lesson = submissions.read_lesson(job.lesson_text, job.lesson, job.lesson_name)
     try:
         read = submissions.read(job.notebook)
@@ -85,6 +76,20 @@ def grade_submission(job: Job) -> dict:
     result |= grading.result()
     result["seconds"] = round(time.monotonic() - started, 3)
     return result
+
+
+def ungraded(job: Job, why: str | None) -> dict:
+    """A result in which nothing is graded, with the reason in one line."""
+    return {
+        "version": VERSION,
+        "student": job.student,
+        "lesson": job.lesson,
+        "seed": job.seed,
+        "shut_in": job.shut_in,
+        "unreadable": why,
+        "notes": [],
+        "incidents": [],
+    }
 
 
 def grade_apart(job: Job) -> dict:
