@@ -222,12 +222,15 @@ def test_a_name_that_a_right_function_uses_may_be_used_again_further_down(tmp_pa
         tiny_total_gb="factor = 16\ntiny_total_gb = factor * 3",
     )
     hand_in(here, "thrifty", notebook)
+    tidy = perfect(here, tiny_total_gb="tiny_total_gb = 48\ndel tiny_double")
+    hand_in(here, "tidy", tidy)
     wrong = perfect(
         here, tiny_double="factor = 3\ndef tiny_double(n):\n    return factor * n", tiny_total_gb="factor = 2"
     )
     hand_in(here, "lucky", wrong)
     run(here)
     assert tiny.grades(here)["thrifty"]["score"] == "6"
+    assert tiny.grades(here)["tidy"]["score"] == "6"
     assert tiny.grades(here)["lucky"]["score"] == "4"  # right at the end is right as well
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import lesson_six
 import pytest
 
-from autograder.grading.slicing import Step, names_of, plan, without_displays
+from autograder.grading.slicing import Step, may_change, names_of, plan, without_displays
 
 SETUP = "import torch\nfrom memory_budget import bars, measure"
 
@@ -119,3 +119,30 @@ def test_sharing_gives_the_same_outputs_and_verdicts_as_running_all_of_lesson_si
             [o.get("data", o).get("text/plain", o.get("text")) for o in c["outputs"]] for c in (one, other)
         ]
         assert len(texts[0]) == len(texts[1]), one["source"]
+
+
+@pytest.mark.parametrize(
+    ("below", "changes"),
+    [
+        ("total = gb(7)", False),
+        ("import math\nprint(math.pi, gb(2))", False),
+        ("gb = 14", True),
+        ("del factor", True),
+        ("factor = 3", True),
+        ("table['a'] = 2", True),
+        ("helper = table.pop", True),
+        ("sum = 3", True),
+        ("%reset -f", True),
+        ("exec('gb = 1')", True),
+        ("unrelated = 5", False),
+        ("inner = None", True),
+    ],
+)
+def test_cells_that_may_change_a_function_are_known(below, changes):
+    above = [
+        "import math\nfactor = 2\ntable = {'a': 1}\nunrelated = 1",
+        "def inner(n):\n    return factor * n + table['a']",
+        "def gb(n):\n    return inner(n) + math.pi",
+    ]
+    names = [names_of(source) for source in above]
+    assert may_change("gb", names, [names_of(below)]) is changes

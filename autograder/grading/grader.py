@@ -199,8 +199,8 @@ class Grading:
                 self._ask_all([name])
 
     def _ask_functions_at_checks(self) -> None:
-        """Where names are bound again after a function's check, ask it there, in a worker whose outputs nobody sees."""
-        names = [name for name in self.bank if not self._is_settled(name) and self._is_rebound_after(name)]
+        """Where a function's names are used anew after its check, ask it there, in a worker whose outputs nobody sees."""
+        names = [name for name in self.bank if not self._is_settled(name) and self._is_touched_after(name)]
         names = [name for name in names if any(self._asking(name).drawn)]
         if not names:
             return
@@ -221,19 +221,16 @@ class Grading:
                     return
                 self.done.append(position)
 
-    def _is_rebound_after(self, name: str) -> bool:
-        """Whether a cell of the learner's below a question's check binds a name that one above it bound."""
-        before: set[str] = set()
+    def _is_touched_after(self, name: str) -> bool:
+        """Whether a cell of the learner's below a question's check may change what the answer above it needs."""
+        above: list[slicing.Names] = []
+        below: list[slicing.Names] = []
         seen = False
         for placed in self.arranged.cells:
             seen = seen or (placed.role == "check" and placed.question == name)
-            if not placed.runs or placed.untouched or self._is_stub(placed):
-                continue
-            bound = submissions.bound_names(placed.cell.source)
-            if seen and bound & before:
-                return True
-            before |= bound if not seen else set()
-        return False
+            if placed.runs and not self._is_stub(placed) and not (seen and placed.untouched):
+                (below if seen else above).append(slicing.names_of(placed.cell.source))
+        return slicing.may_change(name, above, below)
 
     def _settle(self, name: str, early: Verdict | None, late: Verdict, asked: list) -> None:
         """Take the later verdict unless the earlier one is worth more, or says more about an answer that is gone."""

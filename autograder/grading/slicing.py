@@ -174,6 +174,8 @@ class Names:
     effects: bool
     #: it sets something for later cells, such as a seed or a plot style
     settings: bool
+    #: those of `binds` that are functions or classes
+    definitions: frozenset[str] = frozenset()
 
 
 _UNKNOWN = Names(
@@ -199,6 +201,7 @@ def names_of(source: str) -> Names:
         opaque=reader.opaque,
         effects=reader.opaque or reader.effects(binds - imports),
         settings=reader.settings,
+        definitions=frozenset(s.get_name() for s in table.get_symbols() if s.is_namespace()),
     )
 
 
@@ -302,6 +305,27 @@ def _only_shows(value: ast.expr) -> bool:
 
 def _last(call: ast.Call) -> str | None:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
+
+
+def may_change(name: str, above: Sequence[Names], below: Sequence[Names]) -> bool:
+    """Whether cells below may make a function another than the cells above made it: by a name that it needs, however far.
+
+    A call changes no function; a variable may be changed by whatever uses it.
+    """
+    needed: set[str] = set()
+    variables: set[str] = set()
+    todo = {name}
+    while todo:
+        needed |= todo
+        binding = [n for n in above if n.binds & todo]
+        variables |= {part for n in binding for part in (n.binds - n.imports - n.definitions) & todo}
+        todo = {part for n in binding for part in n.uses} - needed
+    needed |= set(dir(builtins))
+    imported = frozenset().union(*(n.imports for n in above))
+    hidden = any(n.opaque for n in above)
+    return any(
+        hidden or n.opaque or (n.binds - (n.imports & imported)) & needed or n.uses & variables for n in below
+    )
 
 
 # ---------------------------------------------------------------- the plan
