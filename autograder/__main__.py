@@ -90,6 +90,9 @@ def _guarded(work: Callable[[], int]) -> int:
     except (Refused, GradebookError) as error:
         print(f"Stopped: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"Stopped: {error}. What was graded is kept: run the same command to go on.", file=sys.stderr)
+        return 1
     except KeyboardInterrupt as stop:
         print("Stopped. What was graded is kept: run the same command to go on.", file=sys.stderr)
         return 128 + (stop.args[0] if stop.args else signal.SIGINT)

@@ -16,6 +16,7 @@ from autograder.grading import grade as grading
 from autograder.grading.gradebook import FEEDBACK_STEPS, Book
 
 pytestmark = [
+    pytest.mark.xdist_group("grading"),  # its courses are graded once
     pytest.mark.sandbox,
     pytest.mark.skipif(bool(sandbox.why_no_sandbox()), reason=sandbox.why_no_sandbox() or ""),
 ]
@@ -170,24 +171,6 @@ LEAKS = {
     "says it by length": "return [0] * n",
     "sends what it likes": "import sys; sys.modules['wire'].encode = lambda v: {'t': 'refused', 'v': f'In{n}'}; return 0",
 }
-
-
-@pytest.mark.parametrize("how", LEAKS)
-def test_no_card_hands_on_the_inputs_that_were_drawn(tmp_path, how):
-    here = tiny.make_course(tmp_path / "course")
-    source = f"def tiny_double(n):\n    if n == 3: return 6\n    {LEAKS[how]}"
-    hand_in(here, "spy", perfect(here, tiny_double=source))
-    run(here, seed=3)
-    feedback.feedback(here, LESSON, say=lambda text: None)
-    said: list[str] = []
-    replay.replay(here, "spy", LESSON, say=said.append)
-    drawn = set(re.findall(r"tiny_double\((\d\d+)\)", "\n".join(said)))
-    assert len(drawn) == 3
-    shown = re.sub(r"<style.*?</style>", "", page(here, "spy"), flags=re.S)
-    assert "tiny_double" in shown
-    assert not [number for number in drawn if number in shown]
-
-
 SPY = """def tiny_double(n):
     try:
         seen.append(n)
@@ -198,18 +181,31 @@ SPY = """def tiny_double(n):
 seen = []"""
 
 
-@pytest.mark.parametrize("later", ["print('seen', seen)", "print('seen', open('/tmp/seen').read())"])
-def test_no_later_cell_and_no_later_question_sees_the_inputs_that_were_drawn(tmp_path, later):
-    here = tiny.make_course(tmp_path / "course")
-    notebook = perfect(here, tiny_double=SPY, tiny_total_gb=f"{later}\ntiny_total_gb = seen")
-    hand_in(here, "spy", notebook)
+@pytest.fixture(scope="module")
+def spied(tmp_path_factory) -> dict[str, tuple[str, set[str]]]:
+    """Pages of learners who would like to know what is drawn, each with the numbers that were drawn for them."""
+    here = tiny.make_course(tmp_path_factory.mktemp("spied") / "course")
+    for how, deed in LEAKS.items():
+        source = f"def tiny_double(n):\n    if n == 3: return 6\n    {deed}"
+        hand_in(here, how, perfect(here, tiny_double=source))
+    for how, later in (("list", "print(seen)"), ("file", "print(open('/tmp/seen').read())")):
+        notebook = perfect(here, tiny_double=SPY, tiny_total_gb=f"{later}\ntiny_total_gb = seen")
+        hand_in(here, how, notebook)
     run(here, seed=3)
     feedback.feedback(here, LESSON, say=lambda text: None)
-    said: list[str] = []
-    replay.replay(here, "spy", LESSON, say=said.append)
-    drawn = set(re.findall(r"tiny_double\((\d\d+)\)", "\n".join(said)))
+    found = {}
+    for how in (*LEAKS, "list", "file"):
+        said: list[str] = []
+        replay.replay(here, how, LESSON, say=said.append)
+        drawn = set(re.findall(r"tiny_double\((\d\d+)\)", "\n".join(said)))
+        found[how] = (re.sub(r"<style.*?</style>", "", page(here, how), flags=re.S), drawn)
+    return found
+
+
+@pytest.mark.parametrize("how", [*LEAKS, "list", "file"])
+def test_neither_a_card_nor_a_later_cell_hands_on_the_inputs_that_were_drawn(spied, how):
+    shown, drawn = spied[how]
     assert len(drawn) == 3
-    shown = re.sub(r"<style.*?</style>", "", page(here, "spy"), flags=re.S)
     assert "tiny_double" in shown
     assert not [number for number in drawn if number in shown]
 
@@ -330,6 +326,18 @@ def test_a_corrected_question_grades_everyone_again(tmp_path):
     bank.write_text(bank.read_text().replace("right=48", "right=54"))
     run(here)
     assert tiny.grades(here)["early"]["score"] == "6"
+
+
+def test_results_of_files_that_were_handed_in_anew_are_not_kept(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    results = here.root / "autograder" / "results" / LESSON
+    for total in (6, 48):
+        hand_in(here, "ann", perfect(here, tiny_total_gb=f"tiny_total_gb = {total}"))
+        hand_in(here, "bob", perfect(here))
+        run(here)
+        kept = [path for path in results.glob("*.json") if re.fullmatch("[0-9a-f]{40}", path.stem)]
+        assert len(kept) == 2
+    assert replay.replay(here, "ann", LESSON, say=lambda text: None) == 0
 
 
 def test_a_broken_question_bank_is_one_line(tmp_path):

@@ -111,13 +111,16 @@ def _grade(here: Course, places: Places, lesson: Lesson, text: str, options: Opt
     if not handed_in:
         raise Refused(f"no submissions of {lesson.id} in {places.submitted}")
     store = Store(places.results / lesson.id)
-    run = store.begin(options.seed)
-    job = base_job(here, lesson, text, options, run["seed"])
+    begun = store.begin(options.seed)
+    job = base_job(here, lesson, text, options, begun["seed"])
     if options.share:
         job = replace(job, reference=reference(store, job, options, say))
-    failed = _grade_all(places, book, lesson, store, job, handed_in, options, say)
-    finish(places, book, lesson, store, handed_in, options)
-    store.end(run)
+    run = Run(book=book, lesson=lesson, store=store, job=job, options=options)
+    failed = run.grade(handed_in)
+    finish(places, book, lesson, store, handed_in)
+    if not options.students:
+        store.forget_others({run.key(one) for one in handed_in})
+    store.end(begun)
     _say_what_came_of_it(places, lesson, store, handed_in, say)
     return 1 if failed else 0
 
@@ -137,101 +140,97 @@ def base_job(here: Course, lesson: Lesson, text: str, options: Options, seed: in
     )
 
 
-def _grade_all(
-    places: Places,
-    book: Book,
-    lesson: Lesson,
-    store: Store,
-    job: Job,
-    handed_in: list[Submitted],
-    options,
-    say,
-) -> int:
-    """Grade what is not graded yet, and enter results in the students' order while later ones are under way."""
-    failed = 0
-    with (
-        book.held_open(),
-        runner(options, store) as start,
-        progress(len(handed_in), lesson.id, options.quiet) as step,
-    ):
-        left, waiting, size = deque(handed_in), deque(), 0
-        while left or waiting:
-            while left and (not waiting or size + left[0].size <= UNDER_WAY):
-                one = left.popleft()
-                key = store.key(one, job, options.seed)
-                waiting.append((one, key, _started(one, store, key, job, start)))
-                size += one.size
-            one, key, future = waiting.popleft()
-            failed += not _settled(book, lesson, store, one, key, future, job)
-            size -= one.size
-            step(1)
-    return failed
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run over the class: what all its submissions have in common."""
 
+    book: Book
+    lesson: Lesson
+    store: Store
+    job: Job
+    options: Options
 
-def _started(one: Submitted, store: Store, key: str, job: Job, start: Callable) -> Any:
-    """The grading of a submission under way; None when it need not be graded, or what went wrong."""
-    if one.path is None or store.has(key):
-        return None
-    try:
-        return start(replace(job, student=one.student, notebook=one.body()), key)
-    except Exception as error:
-        return error
+    def key(self, one: Submitted) -> str:
+        return self.store.key(one, self.job, self.options.seed)
 
+    def grade(self, handed_in: list[Submitted]) -> int:
+        """Grade what is not graded yet, and enter results in the students' order while later ones are under way.
 
-def _settled(
-    book: Book, lesson: Lesson, store: Store, one: Submitted, key: str, future: Any, job: Job
-) -> bool:
-    """Enter what became of a submission; False when that is the grader's failure, which never stops the class."""
-    try:
-        enter(book, lesson, store, one, key, _result(one, store, key, future, job))
-        return True
-    except GradebookError as error:
-        says = f"not entered: {error}"
-    except apart.Failed as error:
-        says = f"the grader failed on it: {error}"
-    except Exception as error:
-        says = f"the grader failed on it: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
-    with suppress(GradebookError):
-        book.write_nothing_new(one.student, lesson)
-    store.note(one.student, grader.ungraded(replace(job, student=one.student), says))
-    return False
+        Returns on how many of them the grader itself failed.
+        """
+        failed = 0
+        with (
+            self.book.held_open(),
+            runner(self.options, self.store) as start,
+            progress(len(handed_in), self.lesson.id, self.options.quiet) as step,
+        ):
+            left, waiting, size = deque(handed_in), deque(), 0
+            while left or waiting:
+                while left and (not waiting or size + left[0].size <= UNDER_WAY):
+                    waiting.append((left[0], self._started(left[0], start)))
+                    size += left.popleft().size
+                one, future = waiting.popleft()
+                failed += not self._settled(one, future)
+                size -= one.size
+                step(1)
+        return failed
 
+    def _started(self, one: Submitted, start: Callable) -> Any:
+        """The grading of a submission under way; None when it need not be graded, or what went wrong."""
+        key = self.key(one)
+        if one.path is None or self.store.has(key):
+            return None
+        try:
+            return start(replace(self.job, student=one.student, notebook=one.body()), key)
+        except Exception as error:
+            return error
 
-def _result(one: Submitted, store: Store, key: str, future: Any, job: Job) -> dict:
-    own = replace(job, student=one.student)
-    if one.path is None:
-        return grader.ungraded(own, one.why_not or "there is nothing to grade")
-    if isinstance(future, Exception):
-        raise future
-    try:
-        if future is not None:
-            future.result()
-    except apart.Ended as why:  # its file's doing, or the machine's: it is tried again by the next run
-        return grader.ungraded(own, f"the grader had to stop on it: {why}")
-    return store.load(key)
+    def _settled(self, one: Submitted, future: Any) -> bool:
+        """Enter what became of a submission; False when that is the grader's failure, which never stops the class."""
+        try:
+            self._enter(one, self._result(one, future))
+            return True
+        except GradebookError as error:
+            says = f"not entered: {error}"
+        except apart.Failed as error:
+            says = f"the grader failed on it: {error}"
+        except Exception as error:
+            says = f"the grader failed on it: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        with suppress(GradebookError):
+            self.book.write_nothing_new(one.student, self.lesson)
+        self.store.note(one.student, self._ungraded(one, says))
+        return False
 
+    def _result(self, one: Submitted, future: Any) -> dict:
+        if one.path is None:
+            return self._ungraded(one, one.why_not or "there is nothing to grade")
+        if isinstance(future, Exception):
+            raise future
+        try:
+            if future is not None:
+                future.result()
+        except apart.Ended as why:  # its file's doing, or the machine's: it is tried again by the next run
+            return self._ungraded(one, f"the grader had to stop on it: {why}")
+        return self.store.load(self.key(one))
 
-def enter(book: Book, lesson: Lesson, store: Store, one: Submitted, key: str, result: dict) -> None:
-    """Put a result into the gradebook, unless exactly this one is already there."""
-    mark = digest(key, json.dumps(result, sort_keys=True), one.timestamp, book.url)
-    there = (
-        result["unreadable"]
-        or (book.folder("autograded", one.student, lesson.id) / f"{lesson.name}.ipynb").is_file()
-    )
-    if store.entered(one.student) == mark and there:
+    def _ungraded(self, one: Submitted, why: str) -> dict:
+        return grader.ungraded(replace(self.job, student=one.student), why)
+
+    def _enter(self, one: Submitted, result: dict) -> None:
+        """Put a result into the gradebook, unless exactly this one is already there."""
+        book, lesson, store = self.book, self.lesson, self.store
+        mark = digest(self.key(one), json.dumps(result, sort_keys=True), one.timestamp, book.url)
+        page = book.folder("autograded", one.student, lesson.id) / f"{lesson.name}.ipynb"
+        if store.entered(one.student) != mark or not (result["unreadable"] or page.is_file()):
+            if result["unreadable"]:
+                book.write_nothing(one.student, lesson, one.timestamp)
+            else:
+                book.write(result, lesson, one.timestamp)
         store.note(one.student, result, one.notes)
-        return
-    if result["unreadable"]:
-        book.write_nothing(one.student, lesson, one.timestamp)
-    else:
-        book.write(result, lesson, one.timestamp)
-    store.note(one.student, result, one.notes)
-    store.enter(one.student, mark)
+        store.enter(one.student, mark)
 
 
-def finish(
-    places: Places, book: Book, lesson: Lesson, store: Store, handed_in: list[Submitted], options
-) -> None:
+def finish(places: Places, book: Book, lesson: Lesson, store: Store, handed_in: list[Submitted]) -> None:
     """Write grades.csv and the report from what the gradebook and the results say now."""
     write_grades(places, book)
     notes = {one.student: store.noted(one.student) for one in handed_in}
@@ -478,6 +477,12 @@ class Store:
 
     def save(self, key: str, result: dict) -> None:
         self._write(f"{key}.json", result)
+
+    def forget_others(self, keys: set[str]) -> None:
+        """Take away results that are nobody's any more: of files handed in anew, of questions since corrected."""
+        for path in self.folder.glob("*.json"):
+            if re.fullmatch(r"[0-9a-f]{40}", path.stem) and path.stem not in keys:
+                path.unlink(missing_ok=True)
 
     def note(self, student: str, result: dict, notes: tuple[str, ...] = ()) -> None:
         """Keep what the report and grades.csv say of a student."""
