@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import psutil
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
@@ -171,7 +173,9 @@ def main() -> None:
     )
     for size in chosen.sizes:
         took, _ = ours(submissions(size), False, chosen.jobs)
-        print(f"{size} submissions: {took:.1f} s, {took / size:.2f} s each", flush=True)
+        grader_gb = psutil.Process().memory_info().rss / 1e9
+        says = f"{size} submissions: {took:.1f} s, {took / size:.2f} s each; the grading process holds {grader_gb:.2f} GB"
+        print(says, flush=True)
 
 
 if __name__ == "__main__":
