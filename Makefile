@@ -24,10 +24,10 @@ build: $(VENV)/.installed  ## make lessons/ and solutions/ from source/
 	@$(PY) -m autograder build $(LESSON)
 
 grade: $(VENV)/.installed  ## grade what lies in autograder/submitted: LESSON=lesson-06 [JOBS=4] [SANDBOX=off] [SEED=1] [SCHEDULER=tcp://...]
-	@$(PY) -m autograder grade $(LESSON) $(if $(JOBS),--jobs $(JOBS)) $(if $(SANDBOX),--sandbox $(SANDBOX)) $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
+	$(if $(LESSON),,$(error which lesson? make grade LESSON=lesson-06))@$(PY) -m autograder grade $(LESSON) $(if $(JOBS),--jobs $(JOBS)) $(if $(SANDBOX),--sandbox $(SANDBOX)) $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
 
 feedback: $(VENV)/.installed  ## write the HTML that a learner may see: LESSON=lesson-06 [JOBS=4]
-	@$(PY) -m autograder feedback $(LESSON) $(if $(JOBS),--jobs $(JOBS))
+	$(if $(LESSON),,$(error which lesson? make feedback LESSON=lesson-06))@$(PY) -m autograder feedback $(LESSON) $(if $(JOBS),--jobs $(JOBS))
 
 instructor: $(VENV)/.installed  ## open JupyterLab with formgrader on the course
 	@$(PY) -m autograder.lab --instructor $(OPTIONS)

@@ -29,7 +29,7 @@ c.ClearSolutions.text_stub = "*Your answer here.*"
 c.Autograde.autograde_preprocessors = ["autograder.grading.gradebook.LayVerdicts"]
 # What only the person who marks may see does not go into feedback (formgrader's button too).
 c.GenerateFeedback.preprocessors = [
-    "autograder.grading.gradebook.ForLearners",
     "nbgrader.preprocessors.GetGrades",
+    "autograder.grading.gradebook.ForLearners",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]

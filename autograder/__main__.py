@@ -49,6 +49,14 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--for", dest="lms", choices=("canvas", "moodle"), required=True)
     export.add_argument("--to", help="the file to write (default: autograder/grades-LMS.csv)")
     export.add_argument("--roster", help="a gradebook exported from the LMS, for names and ids")
+    export.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        type=_column,
+        metavar="LESSON=NAME",
+        help="the LMS's own name of a lesson's column (may be repeated)",
+    )
     export.set_defaults(run=_export)
     replay = commands.add_parser(
         "replay", help="grade one submission again from its seed and show every question asked"
@@ -70,6 +78,15 @@ def _parser() -> argparse.ArgumentParser:
     new_lesson.add_argument("--slug")
     new_lesson.set_defaults(run=_new_lesson)
     return parser
+
+
+def _column(text: str) -> tuple[str, str]:
+    lesson, _, name = text.partition("=")
+    if not name:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not LESSON=NAME, such as 'lesson-06=Homework 6 (12345)'"
+        )
+    return lesson, name
 
 
 def _positive(text: str) -> int:
@@ -139,7 +156,9 @@ def _feedback(chosen: argparse.Namespace) -> int:
 def _export(chosen: argparse.Namespace) -> int:
     from autograder.grading import export
 
-    return _guarded(lambda: export.export(course(), chosen.lms, chosen.to, chosen.roster))
+    return _guarded(
+        lambda: export.export(course(), chosen.lms, chosen.to, chosen.roster, dict(chosen.column))
+    )
 
 
 def _replay(chosen: argparse.Namespace) -> int:

@@ -35,10 +35,10 @@ def number_text(value: float) -> str:
 
 
 def points_text(question: Question, verdict: Verdict) -> str:
-    """Return the points as they stand: "1 of 2 points", "2 points, by hand"."""
+    """Return the points as they stand: "1 of 2 points", "worth 2 points"."""
     unit = "point" if question.points == 1 else "points"
     if question.manual:
-        return f"{question.points} {unit}, by hand"
+        return f"worth {question.points} {unit}"
     return f"{number_text(question.points * verdict.fraction)} of {question.points} {unit}"
 
 

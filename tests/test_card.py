@@ -83,7 +83,7 @@ def test_the_points_are_said(sample, points):
 
 
 def test_points_by_hand_are_left_open():
-    assert "1 point, by hand" in card.card_text(BY_HAND, SAMPLES[4])
+    assert "worth 1 point" in card.card_text(BY_HAND, SAMPLES[4])
 
 
 @pytest.mark.parametrize(

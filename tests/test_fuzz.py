@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 
 import grading_course as tiny
+import nbformat
 import pytest
+from conftest import lesson_names
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -290,6 +293,49 @@ def test_no_html_and_no_prose_keeps_the_parser_busy(unit):
     sanitise.markdown(unit * (sanitise.MARKDOWN_CAP // len(unit)))
     sanitise.html(f"<p style='{'/*' * 50_000}'>x")
     assert time.process_time() - began < 12
+
+
+def drawing(svg: str) -> str:
+    return f'<img alt="x" src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}">'
+
+
+@pytest.mark.parametrize("lesson", lesson_names())
+def test_every_picture_of_the_lessons_stays_when_a_learner_draws_it(root, lesson):
+    (path,) = (root / "solutions" / lesson).glob("*.ipynb")
+    shown = [
+        body
+        for cell in nbformat.read(path, as_version=4).cells
+        for output in cell.get("outputs", [])
+        if "<img" in (body := output.get("data", {}).get("text/html", ""))
+    ]
+    assert shown
+    for body in shown:
+        assert sanitise.html(body).count(' src="data:image/') == body.count("<img")
+
+
+SVG = 'xmlns="http://www.w3.org/2000/svg"'
+
+
+@pytest.mark.parametrize(
+    "svg",
+    [
+        f"<svg {SVG}><script>alert(1)</script></svg>",
+        f'<svg onload="alert(1)" {SVG}/>',
+        f'<svg {SVG}><a href="javascript:alert(1)"><text>x</text></a></svg>',
+        f"<svg {SVG}><foreignObject/></svg>",
+        f'<!DOCTYPE a [<!ENTITY b "c">]><svg {SVG}><text>&b;</text></svg>',
+        f'<svg {SVG}><image href="http://x/y.png"/></svg>',
+        f'<svg {SVG}><style>@import "//x"</style></svg>',
+        f'<svg {SVG} xmlns:xlink="http://www.w3.org/1999/xlink"><use xlink:href="http://a"/></svg>',
+        f'<svg {SVG}><text style="fill: url(http://x)">a</text></svg>',
+        f'<?xml-stylesheet href="//x"?><svg {SVG}><set attributeName="href" to="javascript:alert(1)"/></svg>',
+        "<html><script>alert(1)</script></html>",
+        "no svg",
+    ],
+)
+def test_a_drawing_that_is_more_than_shapes_is_not_shown(svg):
+    assert "src=" not in sanitise.html(drawing(svg))
+    assert "src=" in sanitise.html(drawing(f'<svg {SVG}><rect width="1" style="fill: red"/></svg>'))
 
 
 def test_a_large_table_and_a_large_figure_stay_what_they_are():

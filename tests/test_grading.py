@@ -13,7 +13,7 @@ from traitlets.config import PyFileConfigLoader
 from autograder.__main__ import main
 from autograder.grading import export, feedback, replay, sandbox
 from autograder.grading import grade as grading
-from autograder.grading.gradebook import FEEDBACK_STEPS, Book
+from autograder.grading.gradebook import FEEDBACK_STEPS, Book, Row
 
 pytestmark = [
     pytest.mark.xdist_group("grading"),  # its courses are graded once
@@ -124,6 +124,18 @@ def test_cells_untouched_by_the_learner_show_what_they_show_for_everyone(here):
     for student in ("perfect", "blank"):
         demo = next(c for c in tiny.graded_notebook(here, student).cells if c.id == "demo")
         assert demo.outputs[0]["data"]["text/plain"] == "[0.0, 1.0, 1.4142135623730951]"
+
+
+def test_a_page_says_what_waits_for_a_person_and_names_the_questions(here):
+    shown = page(here, "perfect")
+    assert "<strong>Not final:</strong> a person still has to mark <code>tiny_why</code>" in shown
+    assert '<a href="#tiny_why"><code>tiny_why</code></a> (not marked yet)' in shown
+    assert '<a href="#tiny_choice"><code>tiny_choice</code></a> (Score: 1.0 / 1.0)' in shown
+    assert "not marked yet, of 2.0" in shown
+    assert "Score: 0.0 / 2.0" not in shown
+    assert "Not final" not in page(here, "blank")
+    report = (here.root / "autograder" / f"report-{LESSON}.md").read_text(encoding="utf-8")
+    assert "- perfect: tiny\\_why" in report
 
 
 def test_grading_again_changes_nothing(here):
@@ -266,7 +278,38 @@ def test_two_people_of_one_name_are_two_for_moodle(tmp_path):
         ["e@x", "Participant 4714", "Jane Doe", ""],
         ["LI@x", "", "Li Wei", "6"],
     ]
-    assert len(said) == 1
+    assert "graded here but not in the file" not in "".join(said)
+
+
+def test_moodle_numbers_people_anew_in_each_lesson(tmp_path):
+    def row(student: str, lesson: str, score: float) -> Row:
+        return Row(student=student, lesson=lesson, score=score, max_score=8, needs_manual_grade=False)
+
+    rows = [row("Zoë Q_47", "lesson-01", 1), row("Zoë Q_58", "lesson-06", 2), row("Jo_61", "lesson-06", 3)]
+    people = [
+        {"First name": "Zoë", "Last name": "Q", "Email address": "z@x"},
+        {"First name": "Jo", "Last name": "", "Email address": "jo@x"},
+        {"First name": "Jo", "Last name": "", "Email address": "jo2@x"},
+    ]
+    lessons = ["lesson-01", "lesson-06"]
+    places = grading.Places(root=tmp_path)
+    titles = {lesson: lesson for lesson in lessons}
+    table, used = export._moodle(lessons, titles, export._by_spelling(rows, people), people, places)
+    assert [line[3:5] for line in table[1:]] == [["1", "2"], ["", ""], ["", ""]]  # one of the two Jos
+    assert ("Jo_61", "lesson-06") not in used
+
+
+def test_a_column_of_the_lms_may_be_named_and_who_is_not_in_the_roster_is_told(here, tmp_path):
+    roster = tmp_path / "roster.csv"
+    roster.write_text("Student,ID,SIS User ID,SIS Login ID,Section\nPerfect,7,,perfect,A\n")
+    said: list[str] = []
+    columns = {LESSON: "Homework (99)"}
+    export.export(here, "canvas", str(tmp_path / "c.csv"), str(roster), columns, say=said.append)
+    assert (tmp_path / "c.csv").read_text().splitlines()[0].endswith("Homework (99)")
+    assert f"not in the file: blank ({LESSON}), slips ({LESSON})" in said[1]
+    assert "not final: 2 submissions" in said[2]
+    with pytest.raises(grading.Refused, match="graded are lesson-90"):
+        export.export(here, "canvas", None, None, {"lesson-1": "x"}, say=said.append)
 
 
 def test_what_a_learner_wrote_is_no_formula_and_turns_no_letters_round():

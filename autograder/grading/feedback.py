@@ -44,6 +44,8 @@ _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.S | re.I)
 _STYLE = """<style>
 .memory-budget-card { color: #222 !important; }
 img, svg { max-width: 100%; }
+summary { display: list-item; cursor: pointer; }
+.output_html th, .output_html td { padding: 2px 10px; }
 </style>"""
 
 
@@ -81,6 +83,10 @@ def feedback(
                     failed.append(student)
                     say(f"{student}: no feedback ({error})")
                 step(1)
+        if waiting := sum(student in graded for student in book.to_mark(lesson_id)):
+            say(
+                f"{lesson_id}: {waiting} students have answers that nobody has marked yet; their pages say so"
+            )
     say(
         f"{lesson_id}: {len(graded) - len(failed)} pages in {book.here.root / book.config.CourseDirectory.feedback_directory}"
     )
@@ -119,6 +125,8 @@ def _write(book: Book, places: Places, lesson: Lesson, student: str) -> None:
     noted = Store(places.results / lesson.id).noted(student) or {}
     page = book.folder("feedback", student, lesson.id) / f"{lesson.name}.html"
     if not (book.folder("autograded", student, lesson.id) / f"{lesson.name}.ipynb").is_file():
+        if noted and not noted.get("unreadable"):
+            raise GradebookError(f"the graded notebook is gone: run `make grade LESSON={lesson.id}` again")
         page.parent.mkdir(parents=True, exist_ok=True)
         write_whole(page, _reason_page(lesson, noted))
         return
@@ -126,11 +134,18 @@ def _write(book: Book, places: Places, lesson: Lesson, student: str) -> None:
     config.merge(book.config)
     config.CourseDirectory.assignment_id, config.CourseDirectory.notebook_id = lesson.id, lesson.name
     run_for(student, _Page, config)
-    write_whole(page, finished(page.read_text(encoding="utf-8"), noted))
+    waiting = book.to_mark(lesson.id).get(student, {})
+    write_whole(page, finished(page.read_text(encoding="utf-8"), noted, waiting))
 
 
-def finished(page: str, noted: dict) -> str:
-    """A page as it is given out: only known scripts may run, pictures have a text, no path of this machine."""
+def finished(page: str, noted: dict, waiting: dict[str, bool]) -> str:
+    """A page as it is given out: only known scripts may run, pictures have a text, no path of this machine.
+
+    Of the questions that are `waiting` for a person, none shows a zero that nobody gave.
+    """
+    page = _named(page)
+    for question, marked in waiting.items():
+        page = _unmarked(page, question, marked)
     page = page.replace(f'alt="{_NO_ALT}"', 'alt="A figure drawn by the code above"')
     page = re.sub(r"<img(?![^>]*\balt=)", '<img alt="A figure drawn by the code above"', page)
     for path in grader.hidden_paths():
@@ -140,7 +155,41 @@ def finished(page: str, noted: dict) -> str:
     page, found = re.subn(r'<meta charset="utf-8" ?/>', lambda m: f"{m[0]}\n{head}", page, count=1)
     if not found:
         raise GradebookError("the page is not as expected: it could not be protected")
-    return page.replace("<body>", f"<body>\n{_notes(noted)}", 1)
+    return page.replace("<body>", f"<body>\n{_waits(waiting)}{_notes(noted)}", 1)
+
+
+def _named(page: str) -> str:
+    """nbgrader's list of scores with the questions' names, and links that lead out of the page as plain words."""
+    page = re.sub(
+        r'(<li><a href="#(\w+)">)(?:Test cell|Coding free-response)(</a>)', r"\1<code>\2</code>\3", page
+    )
+    return re.sub(r'<a href="\.\./[^"<>]*">([^<]*)</a>', r"\1", page)
+
+
+def _unmarked(page: str, question: str, marked: bool) -> str:
+    """A page that says of a question that its mark is still to come, in the list and at the answer."""
+    what = r"\1, to be looked at again" if marked else r"not marked yet, of \2"
+    score = r"(Score: [\d.]+ / ([\d.]+))"
+    page = re.sub(
+        rf'(<li><a href="#{question}">[^\n]*?\()Score: [^\n)]*(\)</li>)',
+        lambda m: m[0] if marked else f"{m[1]}not marked yet{m[2]}",
+        page,
+        count=1,
+    )
+    begin = page.find(f'<a name="{question}"></a>')
+    if begin < 0:
+        return page
+    return page[:begin] + re.sub(score, what, page[begin:], count=1)
+
+
+def _waits(waiting: dict[str, bool]) -> str:
+    if not waiting:
+        return ""
+    names = ", ".join(f"<code>{html.escape(name)}</code>" for name in waiting)
+    return (
+        f'<div class="container"><p><strong>Not final:</strong> a person still has to mark {names}; '
+        "the score below counts only what is marked.</p></div>\n"
+    )
 
 
 def _notes(noted: dict) -> str:

@@ -231,10 +231,12 @@ class Run:
 
 
 def finish(places: Places, book: Book, lesson: Lesson, store: Store, handed_in: list[Submitted]) -> None:
-    """Write grades.csv and the report from what the gradebook and the results say now."""
+    """Write grades.csv and the report from what the gradebook and the results say now, of the whole class."""
     write_grades(places, book)
-    notes = {one.student: store.noted(one.student) for one in handed_in}
-    summary.write(places.report(lesson.id), lesson.id, notes)
+    students = {one.student for one in handed_in}
+    students |= {row.student for row in book.rows() if row.lesson == lesson.id}
+    notes = {student: store.noted(student) for student in sorted(students)}
+    summary.write(places.report(lesson.id), lesson.id, notes, book.to_mark(lesson.id))
 
 
 def write_grades(places: Places, book: Book) -> None:
@@ -405,10 +407,11 @@ def cores() -> int:
 
 @contextmanager
 def progress(total: int, what: str, quiet: bool = False) -> Iterator[Callable[[int], Any]]:
-    """A progress bar on the error stream, where that is a terminal."""
+    """A progress bar on the error stream; where that is no terminal, a line now and then."""
     from tqdm import tqdm
 
-    with tqdm(total=total, desc=what, unit="submission", disable=quiet or not sys.stderr.isatty()) as bar:
+    often = 0.1 if sys.stderr.isatty() else 15.0
+    with tqdm(total=total, desc=what, unit="submission", disable=quiet, mininterval=often) as bar:
         yield bar.update
 
 

@@ -61,8 +61,8 @@ class Row:
 
 FOR_MARKERS = "memory_budget_for_markers"
 FEEDBACK_STEPS = [
-    "autograder.grading.gradebook.ForLearners",
     "nbgrader.preprocessors.GetGrades",
+    "autograder.grading.gradebook.ForLearners",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
 
@@ -141,13 +141,32 @@ def mark_scheme(says: str) -> NotebookNode:
 
 
 class ForLearners(NbGraderPreprocessor):
-    """Takes what only the person who marks may see out of a notebook; nbgrader runs it before it makes feedback."""
+    """Takes what only the person who marks may see out of a notebook, and says where a person changed a score.
+
+    nbgrader runs it before it makes feedback, after `GetGrades`.
+    """
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         for cell in nb.cells:
             if cell.cell_type == "code":
                 cell.outputs = [o for o in cell.outputs if not o.get("metadata", {}).get(FOR_MARKERS)]
+                cell.outputs = changed_by_hand(cell) + cell.outputs
         return nb, resources
+
+
+def changed_by_hand(cell: NotebookNode) -> list[NotebookNode]:
+    """A line above a check's card where its score is no longer the card's."""
+    marks = cell.metadata.get("nbgrader", {})
+    judged = [o for o in cell.outputs if o.output_type == "execute_result"]
+    if marks.get("solution") or marks.get("score") is None or len(judged) != 1:
+        return []
+    try:
+        same = abs(float(judged[0].data["text/plain"]) - marks["score"]) < 1e-9
+    except (KeyError, ValueError):
+        return []
+    says = f"Your instructor changed the points for this to {marks['score']:g} of {marks['points']:g}."
+    data = {"text/plain": says, "text/html": f"<p><strong>{says}</strong></p>"}
+    return [] if same else [nbformat.v4.new_output("display_data", data=data)]
 
 
 def notebook_of(result: dict, lesson: Lesson) -> NotebookNode:
@@ -506,6 +525,24 @@ class Book:
                 self.write_nothing(student, lesson, None)
 
     # -- what it holds
+
+    def to_mark(self, lesson: str) -> dict[str, dict[str, bool]]:
+        """By student, the questions that wait for a person, and whether one has marked an earlier answer to it."""
+        with self.open() as book:
+            try:
+                found = book.find_assignment(lesson).submissions
+            except MissingEntry:
+                return {}
+            waiting = {
+                s.student_id: {
+                    g.name: g.manual_score is not None
+                    for notebook in s.notebooks
+                    for g in notebook.grades
+                    if g.needs_manual_grade
+                }
+                for s in found
+            }
+        return {student: names for student, names in sorted(waiting.items()) if names}
 
     def knows(self, lesson: Lesson) -> bool:
         """Whether the lesson is in the gradebook."""

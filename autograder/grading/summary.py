@@ -28,14 +28,16 @@ def one_line(text: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:2000]
 
 
-def write(path: Path, lesson: str, noted: dict[str, dict | None]) -> None:
-    """Write the report of a lesson: everyone's seed and use, and every incident."""
+def write(
+    path: Path, lesson: str, noted: dict[str, dict | None], to_mark: dict[str, dict[str, bool]]
+) -> None:
+    """Write the report of a lesson: what waits for a person, every incident, everyone's seed and use."""
     from autograder.grading.grade import write_whole
 
-    write_whole(path, render(lesson, noted))
+    write_whole(path, render(lesson, noted, to_mark))
 
 
-def render(lesson: str, noted: dict[str, dict | None]) -> str:
+def render(lesson: str, noted: dict[str, dict | None], to_mark: dict[str, dict[str, bool]]) -> str:
     """The report as Markdown."""
     there = {student: n for student, n in noted.items() if n}
     off = any(n.get("shut_in") is False for n in there.values())
@@ -48,8 +50,21 @@ def render(lesson: str, noted: dict[str, dict | None]) -> str:
         lines += (
             ["## Not graded", ""] + [f"- {cell(s)}: {cell(n['unreadable'])}" for s, n in bad.items()] + [""]
         )
-    lines += _incidents(there) + _table(there)
+    lines += _to_mark(to_mark) + _incidents(there) + _table(there)
     return "\n".join(lines) + "\n"
+
+
+def _to_mark(to_mark: dict[str, dict[str, bool]]) -> list[str]:
+    if not to_mark:
+        return []
+    lines = ["## To mark by hand", ""]
+    for student, questions in to_mark.items():
+        said = [
+            f"{cell(q)} (marked before, changed since)" if again else cell(q)
+            for q, again in questions.items()
+        ]
+        lines.append(f"- {cell(student)}: {', '.join(said)}")
+    return [*lines, ""]
 
 
 def _incidents(there: dict[str, dict]) -> list[str]:
@@ -70,6 +85,8 @@ def _incidents(there: dict[str, dict]) -> list[str]:
 def _table(there: dict[str, dict]) -> list[str]:
     lines = [
         "## Everyone",
+        "",
+        "The seed is what a grading is replayed from (`python -m autograder replay`).",
         "",
         "| student | seed | seconds | peak MB | note |",
         "| --- | --- | --- | --- | --- |",

@@ -145,7 +145,7 @@ def windows(text: str) -> list[str]:
     plain = text.lower().translate(PLAIN)
     plain = re.sub(r"(?<=\d)[.,](?=\d)", "_", plain)
     parts = [
-        " ".join(part.split()) for part in re.split(r"(?<![.!?;])[.!?;]++(?:\s|$)|\n\s*\n|\n\s*[-*]", plain)
+        " ".join(part.split()) for part in re.split(r"(?<![.!?;])[.!?;]+(?:\s|$)|\n\s*\n|\n\s*[-*]", plain)
     ]
     parts = [part for part in parts if part]
     return parts + [f"{first}. {second}" for first, second in itertools.pairwise(parts)]
