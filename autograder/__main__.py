@@ -117,13 +117,16 @@ def _guarded(work: Callable[[], int]) -> int:
 
 @contextmanager
 def _stops() -> Iterator[None]:
-    """Let the signals by which a system ends a program end it as Ctrl-C does."""
+    """Let the signals by which a system ends a program end it as Ctrl-C does, the first of them only."""
 
     def stop(number: int, frame: object) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt(number)
 
     here = threading.current_thread() is threading.main_thread()
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if here and hasattr(signal, name)]
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if here else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     before = [signal.signal(number, stop) for number in numbers]
     try:
         yield

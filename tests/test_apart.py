@@ -97,6 +97,51 @@ def test_a_process_that_left_its_parent_is_ended_with_the_work(tmp_path):
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
+def hold(size: int) -> int:
+    HELD.append(bytearray(size))
+    return os.getpid()
+
+
+HELD: list = []
+
+
+def test_a_process_that_was_left_large_does_no_other_work():
+    first = apart.call(hold, 10)
+    assert apart.call(hold, 500 * 10**6) == first
+    assert apart.call(hold, 10) != first
+
+
+def test_a_process_that_ends_while_it_waits_is_replaced():
+    os.kill(apart.call(hold, 10), signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+    time.sleep(0.2)
+    assert apart.call(add, 1, 1)["sum"] == 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+def test_an_interrupted_call_hands_its_reply_to_nobody_else():
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            apart.call(time.sleep, 2)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert apart.call(add, 2, 3)["sum"] == 5
+
+
+def test_a_pool_that_is_left_by_an_exception_ends_what_runs_and_begins_nothing(tmp_path):
+    began = time.monotonic()
+    with pytest.raises(RuntimeError), apart.pool(2) as start:  # noqa: PT012
+        futures = [start(time.sleep, 60) for _ in range(8)]
+        time.sleep(0.5)
+        raise RuntimeError
+    assert time.monotonic() - began < 15
+    assert all(future.done() for future in futures)
+
+
 BANK_THAT_HANGS = """
 class Treacherous(Number):
     def judge(self, replies, requests):

@@ -228,6 +228,17 @@ def here(tmp_path_factory):
     huge = hand_in(here, "huge", "x")
     with huge.open("wb") as opened:
         opened.truncate(200 * 10**6)
+    for name in (b"J\xf6rg", b"J\xe4rg", "zo\u200be".encode(), "zo\u200ce".encode()):
+        hand_in(
+            here,
+            os.fsdecode(name),
+            perfect(here) if name.endswith((b"\xf6rg", b"\x8be")) else tiny.lesson_notebook(here),
+        )
+    shows = perfect(here)
+    many = "from IPython.display import display\nfor i in range(90): display(i)"
+    shows.cells += [nbformat.v4.new_code_cell(many) for _ in range(40)]
+    shows.cells += [nbformat.v4.new_raw_cell("<" * 900_000) for _ in range(15)]
+    hand_in(here, "shows much", shows)
     hand_in(here, "perfect", perfect(here))
     code_ = grading.grade(
         here, LESSON, grading.Options(jobs=2, limits=LIMITS, quiet=True), say=lambda text: None
@@ -324,6 +335,19 @@ def test_the_same_student_twice_is_one_row_with_the_newest_work(rows):
 def test_people_whose_names_differ_in_capitals_or_letters_are_different_people(rows):
     assert "handed in twice" not in rows["TWICE"]["note"]
     assert (rows["Straße"]["score"], rows["Strasse"]["score"]) == ("6", "0")
+
+
+def test_people_whose_names_cannot_be_read_or_seen_are_not_one(rows):
+    scores = {name: rows[name]["score"] for name in ("J%F6rg", "J%E4rg", "zo%E2%80%8Be", "zo%E2%80%8Ce")}
+    assert list(scores.values()) == ["6", "0", "6", "0"]
+
+
+def test_what_a_notebook_shows_is_cut_in_sum_and_costs_no_mark(here, rows):
+    assert rows["shows much"]["score"] == "6"
+    assert "it shows more than 30 MB and 2,000 outputs" in rows["shows much"]["note"]
+    notebook = tiny.graded_notebook(here, "shows much")
+    assert sum(len(cell.get("outputs", [])) for cell in notebook.cells) < 2_100
+    assert len(json.dumps(notebook)) < 40 * 10**6
 
 
 def test_no_cell_of_grades_csv_is_a_formula(here):

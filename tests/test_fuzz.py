@@ -139,7 +139,7 @@ def test_one_file_that_nobody_foresaw_stops_nobody_else(course, lesson, monkeypa
     monkeypatch.setattr(submissions, "read", read)
     tiny.hand_in(course, "ada", "unforeseen")
     # in this process, where `read` is the one above
-    monkeypatch.setattr(apart, "call", lambda work, *given: work(*given))
+    monkeypatch.setattr(apart, "call", lambda work, *given, **more: work(*given))
     ada, bo = inbox.collect(course.root / "autograder" / "submitted", lesson)
     assert (ada.path, ada.why_not) == (None, r"the file cannot be read (KeyError: 'a\nb')")
     assert bo.body()
@@ -313,6 +313,14 @@ def test_every_picture_of_the_lessons_stays_when_a_learner_draws_it(root, lesson
         assert sanitise.html(body).count(' src="data:image/') == body.count("<img")
 
 
+def test_a_tag_of_many_attributes_is_text_at_once():
+    began = time.process_time()
+    shown = sanitise.html("<p " + " ".join(f"a{i}" for i in range(200_000)) + ">x</p>")
+    assert shown.startswith("<pre")
+    assert time.process_time() - began < 3
+    assert sanitise.html("<p " + " ".join(f"a{i}=1" for i in range(100)) + ">x</p>").count("<p>") == 1
+
+
 SVG = 'xmlns="http://www.w3.org/2000/svg"'
 
 
@@ -367,28 +375,16 @@ def test_any_colours_can_be_shown(codes):
     [
         ("ValueError: (4, 17)", "ValueError"),
         ("NameError: name 'n17' is not defined", "NameError: a name in it"),
-        (
-            "NameError: name 'size' is not defined. Did you mean: 'n17'?",
-            "NameError: name 'size' is not defined",
-        ),
-        ("ZeroDivisionError: division by zero", "ZeroDivisionError: division by zero"),
-        (
-            "TypeError: unsupported operand type(s) for ^: 'float' and 'int'",
-            "TypeError: unsupported operand type(s) for ^: 'float' and 'int'",
-        ),
-        (
-            "TypeError: 'NoneType' object is not subscriptable",
-            "TypeError: 'NoneType' object is not subscriptable",
-        ),
+        ("ZeroDivisionError: division by zero", "ZeroDivisionError"),
         ("AttributeError: 'Parameter' object has no attribute 'n17'", "AttributeError"),
         ("KeyError: 17", "KeyError"),
-        ("In17: a", "an error of its own"),
-        ("Mine: a", "Mine"),
+        ("In17: a", "an error"),
+        ("IsADirectoryError: one of many kinds", "an error"),
     ],
 )
 def test_an_error_on_a_hidden_input_does_not_quote_it(error, shown):
     made = {"error": error, "line": 17, "code": "if n == 17: raise"}
-    assert sanitise.reply(made, "class Mine(Exception): ...\nreturn size") == {"error": shown}
+    assert sanitise.reply(made) == {"error": shown}
 
 
 @pytest.mark.parametrize(
@@ -403,7 +399,7 @@ def test_an_error_on_a_hidden_input_does_not_quote_it(error, shown):
 )
 def test_no_result_on_a_hidden_input_quotes_it(made):
     assert "17" in json.dumps(made)
-    assert "17" not in json.dumps(sanitise.reply(made, "return size"))
+    assert "17" not in json.dumps(sanitise.reply(made))
 
 
 def test_no_shown_text_turns_the_order_of_letters_round():

@@ -6,6 +6,7 @@ import json
 import re
 
 import grading_course as tiny
+import nbformat
 import pytest
 from grading_course import LESSON, hand_in, perfect
 from traitlets.config import PyFileConfigLoader
@@ -181,6 +182,8 @@ LEAKS = {
     "says it in text": "return f'the input {n}'",
     "says it by type": "return type(f'In{n}', (), {})()",
     "says it by length": "return [0] * n",
+    "says it by exit": "import os; os._exit(n % 128)",
+    "looks it up in the notebook": "eval('q%d' % n)",
     "sends what it likes": "import sys; sys.modules['wire'].encode = lambda v: {'t': 'refused', 'v': f'In{n}'}; return 0",
 }
 SPY = """def tiny_double(n):
@@ -200,6 +203,12 @@ def spied(tmp_path_factory) -> dict[str, tuple[str, set[str]]]:
     for how, deed in LEAKS.items():
         source = f"def tiny_double(n):\n    if n == 3: return 6\n    {deed}"
         hand_in(here, how, perfect(here, tiny_double=source))
+    raw = nbformat.v4.new_raw_cell
+    book = perfect(
+        here, tiny_double=f"k = 2\ndef tiny_double(n):\n    {LEAKS['looks it up in the notebook']}"
+    )
+    book.cells += [raw(" ".join(f"q{i}" for i in range(k, k + 100_000))) for k in range(0, 10**6, 10**5)]
+    hand_in(here, "looks it up in the notebook", book)
     for how, later in (("list", "print(seen)"), ("file", "print(open('/tmp/seen').read())")):
         notebook = perfect(here, tiny_double=SPY, tiny_total_gb=f"{later}\ntiny_total_gb = seen")
         hand_in(here, how, notebook)
@@ -219,27 +228,66 @@ def test_neither_a_card_nor_a_later_cell_hands_on_the_inputs_that_were_drawn(spi
     shown, drawn = spied[how]
     assert len(drawn) == 3
     assert "tiny_double" in shown
-    assert not [number for number in drawn if number in shown]
+    assert not [number for number in drawn if number in re.sub(r"<pre>q\d+ .*?</pre>", "", shown)]
+    assert not [number for number in drawn if f"exit {int(number) % 128})" in shown]
 
 
-def test_a_name_that_a_right_function_uses_may_be_used_again_further_down(tmp_path):
-    here = tiny.make_course(tmp_path / "course")
-    notebook = perfect(
-        here,
-        tiny_double="factor = 2\ndef tiny_double(n):\n    return factor * n",
-        tiny_total_gb="factor = 16\ntiny_total_gb = factor * 3",
-    )
-    hand_in(here, "thrifty", notebook)
-    tidy = perfect(here, tiny_total_gb="tiny_total_gb = 48\ndel tiny_double")
-    hand_in(here, "tidy", tidy)
-    wrong = perfect(
-        here, tiny_double="factor = 3\ndef tiny_double(n):\n    return factor * n", tiny_total_gb="factor = 2"
-    )
-    hand_in(here, "lucky", wrong)
+#: a right function, and what a cell further down does that spoils it for who asks at the end
+SPOILED = {
+    "a constant": ("factor = 2\ndef tiny_double(n): return factor * n", "factor = 16"),
+    "a builtin": ("def tiny_double(n): return sum([n, n])", "sum = 0"),
+    "a print of its own": ("def tiny_double(n):\n    print(n)\n    return 2 * n", "print = 3"),
+    "a module of the lesson": ("def tiny_double(n): return math.floor(2 * n)", "math = 5"),
+    "a part of a module": ("def tiny_double(n): return math.floor(2 * n)", "math.floor = math.ceil = None"),
+    "a table": ("by = {'x': 2}\ndef tiny_double(n): return by['x'] * n", "by['x'] = 3"),
+    "a list": ("facts = [2]\ndef tiny_double(n): return facts[-1] * n", "facts.append(9)"),
+    "a class": ("class C: f = 2\ndef tiny_double(n): return C.f * n", "C.f = 10"),
+    "an import": (
+        "from operator import add as plus\ndef tiny_double(n): return plus(n, n)",
+        "from operator import mul as plus",
+    ),
+    "a helper": (
+        "def helper(n): return 2 * n\ndef tiny_double(n): return helper(n)",
+        "if True:\n    def helper(n): return 0",
+    ),
+    "an exception's name": (
+        "e = 2\ndef tiny_double(n): return e * n",
+        "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    pass",
+    ),
+    "a deleted name": ("k = 2\ndef tiny_double(n): return k * n", "del k"),
+    "a global": ("k = 2\ndef tiny_double(n): return k * n", "def f():\n    global k\n    k = 9\nf()"),
+    "everything": ("def tiny_double(n): return 2 * n", "%reset -f"),
+    "itself": ("def tiny_double(n): return 2 * n", "del tiny_double"),
+    "a cell that dies when it runs again": (
+        "k = 2\ndef tiny_double(n): return k * n",
+        "k = 3\nimport os\nos.path.exists('/tmp/x') and os._exit(3)\nopen('/tmp/x', 'w').close()",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory) -> dict[str, str]:
+    """The scores of people who use a name again."""
+    here = tiny.make_course(tmp_path_factory.mktemp("spoiled") / "course")
+    for what, (function, later) in SPOILED.items():
+        hand_in(here, what, perfect(here, tiny_double=function, tiny_total_gb=f"{later}\ntiny_total_gb = 48"))
+    lucky = {
+        "tiny_double": "factor = 3\ndef tiny_double(n): return factor * n",
+        "tiny_total_gb": "factor = 2",
+    }
+    hand_in(here, "right at the end only", perfect(here, **lucky))
+    hand_in(here, "wrong always", perfect(here, **{**lucky, "tiny_total_gb": "factor = 4"}))
     run(here)
-    assert tiny.grades(here)["thrifty"]["score"] == "6"
-    assert tiny.grades(here)["tidy"]["score"] == "6"
-    assert tiny.grades(here)["lucky"]["score"] == "4"  # right at the end is right as well
+    return {name: row["score"] for name, row in tiny.grades(here).items()}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_a_right_function_keeps_its_marks_whatever_is_done_further_down(spoiled, what):
+    assert spoiled[what] == "6"
+
+
+def test_a_function_that_is_right_at_the_end_is_right_and_a_wrong_one_is_wrong(spoiled):
+    assert (spoiled["right at the end only"], spoiled["wrong always"]) == ("4", "2")
 
 
 def test_an_error_on_the_worked_example_is_told_in_full(tmp_path):

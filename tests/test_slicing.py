@@ -136,12 +136,21 @@ def test_sharing_gives_the_same_outputs_and_verdicts_as_running_all_of_lesson_si
         ("exec('gb = 1')", True),
         ("unrelated = 5", False),
         ("inner = None", True),
+        ("from math import pi\nprint(pi)", False),
+        ("import cmath as math", True),
+        ("math.pi = 3", True),
+        ("gb.factor = 3", True),
+        ("alias['a'] = 5", True),
+        ("def once():\n    global factor\n    factor = 9", True),
+        ("try:\n    pass\nexcept ValueError as factor:\n    pass", True),
+        ("if True:\n    def inner(n): return 0", True),
     ],
 )
 def test_cells_that_may_change_a_function_are_known(below, changes):
     above = [
         "import math\nfactor = 2\ntable = {'a': 1}\nunrelated = 1",
         "def inner(n):\n    return factor * n + table['a']",
+        "alias = table",
         "def gb(n):\n    return inner(n) + math.pi",
     ]
     names = [names_of(source) for source in above]

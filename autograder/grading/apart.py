@@ -2,7 +2,7 @@
 
 What reads, judges and cleans learners' text is our own code, but the text may be anybody's: a file that makes it
 slow, greedy or crash costs its own submission and nothing more. Work is an importable function with arguments that can
-be pickled; what it returns comes back as JSON. A few such processes are kept and used again, one for each thread that calls.
+be pickled; what it returns comes back as JSON. Such processes are kept and used again, unless the last work left them large.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import pickle
 import queue
+import secrets
 import shutil
 import signal
 import struct
@@ -20,8 +21,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +31,10 @@ import psutil
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from autograder.grading import apart; apart.serve()"
 _LENGTH = struct.Struct("!Q")
+_LONGEST = 512 * 10**6
 _LOOKS_EVERY_S = 0.2
+#: a process that holds more than this after its work does no other, so that nothing of one file meets the next
+_HOLDS_BYTES = 400 * 10**6
 #: from Linux' prctl.h: processes that lose their parent become this one's children, so that they are found
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -44,7 +49,14 @@ class Share:
 
 
 class Ended(Exception):
-    """The process had to be ended, or ended by itself, before its work was done; the message says why."""
+    """The process had to be ended, or ended by itself, before its work was done; the message says why.
+
+    `by_share` says that the work took more than its share, and would do so again.
+    """
+
+    def __init__(self, why: str, *, by_share: bool = False) -> None:
+        super().__init__(why)
+        self.by_share = by_share
 
 
 class Failed(Exception):
@@ -54,9 +66,12 @@ class Failed(Exception):
 # ---------------------------------------------------------------- the side that calls
 
 
-def call(work: Callable, *given: Any, share: Share | None = None) -> Any:
-    """`work(*given)` in a process of its own; Ended when it used more than its share, Failed when it raised."""
-    place = _take()
+def call(work: Callable, *given: Any, share: Share | None = None, mark: str = "") -> Any:
+    """`work(*given)` in a process of its own; Ended when it used more than its share, Failed when it raised.
+
+    `mark` names what it is for, so that `end` can end it.
+    """
+    place = _take(mark)
     try:
         return place.do(work, given, share or Share())
     finally:
@@ -65,15 +80,26 @@ def call(work: Callable, *given: Any, share: Share | None = None) -> Any:
 
 _idle: list[_Place] = []
 _busy: set[_Place] = set()
+_stopping: set[str] = set()
 _lock = threading.Lock()
 
 
-def _take() -> _Place:
+def _take(mark: str) -> _Place:
+    """A process that waits for work, or a new one; none while what it is for is being stopped."""
     with _lock:
         place = _idle.pop() if _idle else None
+    if place is not None and not place.waits():
+        place.close()
+        place = None
     place = place or _Place()
+    place.mark = mark
     with _lock:
-        _busy.add(place)
+        stopped = mark in _stopping
+        if not stopped:
+            _busy.add(place)
+    if stopped:
+        place.close()
+        raise Ended("the grading was stopped")
     return place
 
 
@@ -86,16 +112,50 @@ def _give(place: _Place) -> None:
         place.close()
 
 
+def end(mark: str) -> None:
+    """End what is done under a mark, and let nothing begin under it any more."""
+    with _lock:
+        _stopping.add(mark)
+        busy = [place for place in _busy if place.mark == mark]
+    for place in busy:  # who called closes it
+        place.end()
+
+
 @atexit.register
-def end_all() -> None:
-    """End every process of this kind, whatever it does, and all it started; their folders vanish."""
+def _end_all() -> None:
     with _lock:
         idle, busy = list(_idle), list(_busy)
         _idle.clear()
+    for place in busy:
+        place.end()
     for place in idle:
         place.close()
-    for place in busy:  # who called closes it
-        place.end()
+
+
+@contextmanager
+def pool(jobs: int) -> Iterator[Callable]:
+    """A function that starts `call` in a thread and returns its future, `jobs` at a time: start(work, *given, share=, then=).
+
+    `then` is called with what came back, and its result is the future's. When the block is left by an exception, nothing
+    more begins and what is under way is ended at once.
+    """
+    mark = secrets.token_hex(8)
+    threads = ThreadPoolExecutor(max_workers=jobs)
+
+    def start(work: Callable, *given: Any, share: Share | None = None, then: Callable | None = None):
+        def run():
+            made = call(work, *given, share=share, mark=mark)
+            return then(made) if then else made
+
+        return threads.submit(run)
+
+    try:
+        yield start
+    except BaseException:
+        end(mark)
+        raise
+    finally:
+        threads.shutdown(wait=True, cancel_futures=True)
 
 
 class _Place:
@@ -112,9 +172,15 @@ class _Place:
         )
         self.about = psutil.Process(self.process.pid)
         self.lives = True
+        self.mark = ""
         self.why = ""
 
+    def waits(self) -> bool:
+        """Whether it is there for the next piece of work."""
+        return self.lives and self.process.poll() is None
+
     def do(self, work: Callable, given: tuple, share: Share) -> Any:
+        self.lives = False  # until its reply is there whole: no other work may get it
         done = threading.Event()
         watch = threading.Thread(target=self._watch, args=(share, done), daemon=True)
         watch.start()
@@ -127,9 +193,9 @@ class _Place:
             done.set()
             watch.join()
         if body is None:
-            self.lives = False
-            raise Ended(self.why or self._how_it_ended())
+            raise Ended(self.why or self._how_it_ended(), by_share=bool(self.why))
         reply = json.loads(body)
+        self.lives = not reply["last"]
         if "raised" in reply:
             raise Failed(reply["raised"])
         return reply["made"]
@@ -200,6 +266,8 @@ def _read(pipe: Any) -> bytes | None:
     if len(head) < _LENGTH.size:
         return None
     (size,) = _LENGTH.unpack(head)
+    if size > _LONGEST:
+        return None
     body = pipe.read(size)
     return body if len(body) == size else None
 
@@ -238,13 +306,14 @@ def _done(body: bytes) -> bytes:
     try:
         work, given, memory_bytes = pickle.loads(body)
         _limit_memory(memory_bytes)
-        reply = {"made": work(*given)}
-        return json.dumps(reply).encode()
+        made = json.dumps(work(*given))
+        last = psutil.Process().memory_info().rss > _HOLDS_BYTES
+        return f'{{"last": {json.dumps(last)}, "made": {made}}}'.encode()
     except MemoryError:
         says = "MemoryError: it needs more memory than the grader takes for it"
     except Exception as error:
         says = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-    return json.dumps({"raised": says}).encode()
+    return json.dumps({"last": True, "raised": says}).encode()
 
 
 def _limit_memory(most: int) -> None:

@@ -10,9 +10,7 @@ import base64
 import hashlib
 import html
 import re
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -74,7 +72,7 @@ def feedback(
         if not graded:
             raise Refused(f"nobody is graded for {lesson_id} yet: run `make grade LESSON={lesson_id}` first")
         failed = []
-        with pages(jobs or cores()) as start, progress(len(graded), f"{lesson_id} feedback") as step:
+        with apart.pool(jobs or cores()) as start, progress(len(graded), f"{lesson_id} feedback") as step:
             started = [(student, start(write_page, here, lesson_id, student)) for student in graded]
             for student, page in started:
                 try:
@@ -100,18 +98,6 @@ def _graded(book: Book, lesson: Lesson) -> list[str]:
         except MissingEntry:
             return []
         return sorted(submission.student_id for submission in found)
-
-
-@contextmanager
-def pages(jobs: int) -> Iterator[Callable]:
-    """A function that starts the writing of a page, in a process that a page may bring down."""
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        try:
-            yield lambda *work: pool.submit(apart.call, *work)
-        except BaseException:
-            apart.end_all()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
 
 
 def write_page(here: Course, lesson_id: str, student: str) -> None:
@@ -198,7 +184,7 @@ def _notes(noted: dict) -> str:
     says += [
         html.escape(summary.one_line(f"{i['where']}: {i['says']}"))
         for i in noted.get("incidents") or []
-        if i["kind"] not in ("worth a look", "tampering", "protocol", "grader")
+        if i["kind"] not in ("worth a look", "tampering", "protocol", "grader") and not i.get("hidden")
     ]
     items = "".join(f"<li>{line}</li>" for line in dict.fromkeys(says))
     return (

@@ -16,9 +16,9 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -209,8 +209,11 @@ class Run:
         try:
             if future is not None:
                 future.result()
-        except apart.Ended as why:  # its file's doing, or the machine's: it is tried again by the next run
-            return self._ungraded(one, f"the grader had to stop on it: {why}")
+        except apart.Ended as why:
+            result = self._ungraded(one, f"the grader had to stop on it: {why}")
+            if why.by_share:  # otherwise it may have been the machine's doing: the next run tries again
+                self.store.save(self.key(one), result)
+            return result
         return self.store.load(self.key(one))
 
     def _ungraded(self, one: Submitted, why: str) -> dict:
@@ -341,9 +344,9 @@ def reference(store: Store, job: Job, options: Options, say: Callable) -> dict[s
 
 def _reference_run(job: Job, scheduler: str | None) -> dict[str, dict]:
     if scheduler is None:
-        return grader.reference_apart(job)
-    with _cluster(scheduler) as client:
-        return client.submit(grader.reference_apart, job, pure=False).result()
+        return apart.call(grader.reference_run, job, share=grader.share(job))
+    with _cluster(scheduler) as submit:
+        return submit(grader.reference_run, job).result()
 
 
 # ---------------------------------------------------------------- where jobs run
@@ -353,19 +356,15 @@ def _reference_run(job: Job, scheduler: str | None) -> dict[str, dict]:
 def runner(options: Options, store: Store) -> Iterator[Callable]:
     """A function that starts a job and returns its future, at whose end the job's result is in the store."""
     if options.scheduler:
-        with _cluster(options.scheduler) as client:
+        with _cluster(options.scheduler) as submit:
             yield lambda job, key: _Remote(
-                future=client.submit(grader.grade_apart, job, pure=False), store=store, key=key
+                future=submit(grader.grade_submission, job), keep=partial(store.save, key)
             )
         return
-    pool = ThreadPoolExecutor(max_workers=options.jobs or cores())
-    try:
-        yield lambda job, key: pool.submit(lambda: store.save(key, grader.grade_apart(job)))
-    except BaseException:
-        apart.end_all()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with apart.pool(options.jobs or cores()) as start:
+        yield lambda job, key: start(
+            grader.grade_submission, job, share=grader.share(job), then=partial(store.save, key)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,17 +372,19 @@ class _Remote:
     """A job on a cluster; its result stays there until it is asked for."""
 
     future: Any
-    store: Store
-    key: str
+    keep: Callable[[dict], None]
 
     def result(self) -> None:
-        self.store.save(self.key, self.future.result())
+        self.keep(self.future.result())
         self.future.release()
 
 
 @contextmanager
 def _cluster(address: str) -> Iterator[Any]:
-    """A client of a Dask scheduler; Refused when none answers."""
+    """A function that runs work on a cluster's workers, apart from them; Refused when no scheduler answers.
+
+    When the block is left by an exception, what is under way there is ended too.
+    """
     try:
         from distributed import Client
     except ImportError:
@@ -392,8 +393,15 @@ def _cluster(address: str) -> Iterator[Any]:
         client = Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise Refused(f"no Dask scheduler answers at {address} ({type(error).__name__})") from None
+    mark = secrets.token_hex(8)
     try:
-        yield client
+        yield lambda work, job: client.submit(
+            apart.call, work, job, share=grader.share(job), mark=mark, pure=False
+        )
+    except BaseException:
+        with suppress(Exception):  # such as a scheduler that is gone
+            client.run(apart.end, mark)
+        raise
     finally:
         client.close()
 
@@ -410,7 +418,8 @@ def progress(total: int, what: str, quiet: bool = False) -> Iterator[Callable[[i
     """A progress bar on the error stream; where that is no terminal, a line now and then."""
     from tqdm import tqdm
 
-    often = 0.1 if sys.stderr.isatty() else 15.0
+    often = 0.1 if sys.stderr and sys.stderr.isatty() else 15.0
+    quiet = quiet or sys.stderr is None
     with tqdm(total=total, desc=what, unit="submission", disable=quiet, mininterval=often) as bar:
         yield bar.update
 

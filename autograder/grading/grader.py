@@ -32,6 +32,8 @@ from autograder.verdict import Verdict
 VERSION = 2
 #: a longer reply is not kept with the grade, only that it was too long
 KEPT_REPLY = 20_000
+#: more is not worth anybody's reading
+INCIDENTS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,21 +94,11 @@ def ungraded(job: Job, why: str | None) -> dict:
     }
 
 
-def grade_apart(job: Job) -> dict:
-    """`grade_submission` in a process of its own; apart.Ended when the submission makes it use more than its share."""
-    return apart.call(grade_submission, job, share=_share(job))
-
-
-def reference_apart(job: Job) -> dict[str, dict]:
-    """`reference_run` in a process of its own."""
-    return apart.call(reference_run, job, share=_share(job))
-
-
-def _share(job: Job) -> apart.Share:
-    """The wait is for the learner's cells and then for the questions; the grader's own work takes seconds."""
+def share(job: Job) -> apart.Share:
+    """What a job may take when it is done apart: the wait is for the learner's cells, the computing is the grader's own."""
     limits = Limits(**job.limits)
     return apart.Share(
-        cpu_s=limits.judge_s, wall_s=2 * limits.total_s + 600.0, memory_bytes=limits.judge_bytes
+        cpu_s=limits.judge_s, wall_s=3 * limits.total_s + 600.0, memory_bytes=limits.judge_bytes
     )
 
 
@@ -120,11 +112,15 @@ def _other_lesson(read: submissions.Read, lesson: Lesson) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Incident:
-    """Something an instructor should know: what kind, in which cell or question, and one line."""
+    """Something an instructor should know: what kind, in which cell or question, and one line.
+
+    A `hidden` one is not for the learner: it came about when what is drawn was known, and its words could hold that.
+    """
 
     kind: str
     where: str
     says: str
+    hidden: bool = False
 
 
 @dataclass(kw_only=True)
@@ -162,7 +158,10 @@ class Grading:
         self.worker: Worker | None = None
         self.done: list[int] = []
         self.restarts = 0
+        self.drawn_is_known = False
         self.shown_left = self.limits.shown_bytes
+        self.outputs_left = self.limits.shown_outputs
+        self.prose: dict[int, str] = {}
         self.cleaning = sanitise.Cleaning()
         self.until = time.monotonic() + self.limits.total_s
         self.cells = [i for i, placed in enumerate(arranged.cells) if placed.runs]
@@ -176,6 +175,8 @@ class Grading:
         A later cell may use a name anew, and an earlier one may be left out: the better of both verdicts counts. What
         was drawn for this grading is shown to the learner's code only when no output of it is kept any more.
         """
+        self._look_for_suspicion()
+        self._show_prose()
         for position, placed in enumerate(self.arranged.cells):
             if placed.runs:
                 self._run_cell(position)
@@ -183,9 +184,9 @@ class Grading:
                 self._ask_at_check(placed.question)
         self.until = max(self.until, time.monotonic() + self.limits.cell_s)
         self._ask_all([name for name in self.bank if not self._is_settled(name)])
+        self.drawn_is_known = True
         self._ask_functions_at_checks()
         self.asked = {name: self.asked[name] for name in self.bank}
-        self._look_for_suspicion()
 
     def _is_settled(self, name: str) -> bool:
         early = self.verdicts.get(name)
@@ -206,6 +207,7 @@ class Grading:
             return
         self.close()
         self.done = []
+        self.until = time.monotonic() + self.limits.total_s
         for position, placed in enumerate(self.arranged.cells):
             if self.restarts > self.limits.restarts or time.monotonic() > self.until:
                 return
@@ -216,10 +218,9 @@ class Grading:
                     for request in self.requests[position]:
                         self._request(request, self._cell_time())
                         self.worker.said()
-                except Stopped:
-                    self._end_worker()
-                    return
-                self.done.append(position)
+                    self.done.append(position)
+                except Stopped as stopped:
+                    self._leave_out(position, stopped)
 
     def _is_touched_after(self, name: str) -> bool:
         """Whether a cell of the learner's below a question's check may change what the answer above it needs."""
@@ -317,15 +318,32 @@ class Grading:
     def _show(self, position: int, shown: list) -> None:
         """Keep what a cell showed, as long as the notebook's cells together do not show too much."""
         kept = sanitise.outputs(shown, hidden_paths(), self.cleaning)
-        size = len(json.dumps(kept))
-        if kept and size > self.shown_left:
-            most = f"{self.limits.shown_bytes / 1e6:.0f} MB"
-            says = f"[what this cell showed is left out: all cells together may show {most}]\n"
+        if kept and not self._fits(len(json.dumps(kept)), len(kept)):
+            says = f"[what this cell showed is left out: all cells together may show {self._most()}]\n"
             kept = [{"output_type": "stream", "name": "stderr", "text": says}]
-            self._note("output", "notebook", f"its cells show more than {most}: the rest was left out")
-        else:
-            self.shown_left -= size
         self.outputs[position] = kept
+
+    def _show_prose(self) -> None:
+        """Keep the learner's own text that is no code, as HTML that may be shown."""
+        for position, placed in enumerate(self.arranged.cells):
+            if placed.cell.kind == "code" or placed.role == "given":
+                continue
+            clean = sanitise.as_text if placed.cell.kind == "raw" else self.cleaning.markdown
+            shown = clean(placed.cell.source)
+            fits = self._fits(len(shown), 0)
+            self.prose[position] = shown if fits else f"<p>[left out: all cells may show {self._most()}]</p>"
+
+    def _fits(self, size: int, count: int) -> bool:
+        """Whether so much more, in so many outputs, may be shown; what may not is noted."""
+        if size > self.shown_left or count > self.outputs_left:
+            self._note("output", "notebook", f"it shows more than {self._most()}: the rest was left out")
+            return False
+        self.shown_left -= size
+        self.outputs_left -= count
+        return True
+
+    def _most(self) -> str:
+        return f"{self.limits.shown_bytes / 1e6:.0f} MB and {self.limits.shown_outputs:,} outputs"
 
     def _too_late(self, position: int) -> bool:
         if self.restarts > self.limits.restarts:
@@ -341,6 +359,11 @@ class Grading:
         return True
 
     def _leave_out(self, position: int, stopped: Stopped) -> None:
+        if self.drawn_is_known:
+            self._note(stopped.kind, self._where(position), str(stopped))
+            self.left_out[position] = Stopped(stopped.kind, "it did not run to its end once more")
+            self._end_worker()
+            return
         self.left_out[position] = stopped
         self._note(stopped.kind, self._where(position), str(stopped))
         self._show_stop(position, stopped)
@@ -361,6 +384,10 @@ class Grading:
     def _request(self, request: dict, timeout_s: float) -> dict:
         """Ask the worker, after a restart with all the cells run so far when the last one had to be ended."""
         while self.worker is None:
+            if self.restarts > self.limits.restarts:
+                raise Stopped("given up", "not run: too many cells before it had ended the worker")
+            if time.monotonic() > self.until + self.limits.total_s:
+                raise Stopped("time", "not run: the time for the whole notebook was used up")
             self._restart()
         return self.worker.ask(request, timeout_s)
 
@@ -412,6 +439,7 @@ class Grading:
         for i, request in enumerate(asking.requests):
             if asking.drawn[i] != drawn:
                 continue
+            self.drawn_is_known = self.drawn_is_known or drawn
             # what hung or died once is not asked again
             if not (asking.last.get("timeout") or asking.last.get("died")):
                 asking.last, stopped = self._reply(request)
@@ -439,9 +467,8 @@ class Grading:
         """The verdict in words that quote nothing which could hold an input that was drawn for this grading."""
         if judged.status in (verdict.RIGHT, verdict.BY_HAND) or not any(asking.hides):
             return judged
-        written = "\n".join(placed.cell.source for placed in self.arranged.cells)
         told = [
-            sanitise.reply(reply, written) if hides else reply
+            sanitise.reply(reply) if hides else reply
             for reply, hides in zip(replies, asking.hides, strict=True)
         ]
         try:
@@ -493,8 +520,10 @@ class Grading:
         return placed.question or f"cell {position + 1}"
 
     def _note(self, kind: str, where: str, says: str) -> None:
-        incident = Incident(kind=kind, where=where, says=sanitise.text(says)[:300])
-        if incident not in self.incidents:
+        incident = Incident(
+            kind=kind, where=where, says=sanitise.text(says)[:300], hidden=self.drawn_is_known
+        )
+        if incident not in self.incidents and len(self.incidents) < INCIDENTS:
             self.incidents.append(incident)
 
     def _look_for_suspicion(self) -> None:
@@ -535,17 +564,9 @@ class Grading:
             "marks": placed.cell.marks,
             "role": placed.role,
             "question": placed.question,
-            "shown": self._prose(placed),
+            "shown": self.prose.get(position, ""),
             "outputs": self.outputs.get(position, []),
         }
-
-    def _prose(self, placed: Placed) -> str:
-        """A learner's own text that is no code, as HTML that may be shown."""
-        if placed.cell.kind == "code" or placed.role == "given":
-            return ""
-        if placed.cell.kind == "raw":
-            return sanitise.as_text(placed.cell.source)
-        return self.cleaning.markdown(placed.cell.source)
 
     def _verdict_result(self, name: str) -> dict:
         question, judged = self.bank[name], self.verdicts[name]

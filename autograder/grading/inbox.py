@@ -8,9 +8,10 @@ import re
 import stat
 import unicodedata
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from urllib.parse import quote
 
 from autograder.grading import apart, submissions, summary
 from autograder.grading.submissions import Lesson, Unreadable
@@ -82,28 +83,44 @@ def collect(
             for key, names in same.items()
             if key in wanted or wanted & {person(student_id(name)) for name in names}
         }
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    with apart.pool(jobs) as start:
         looked = {
-            key: [pool.submit(_look_apart, submitted, name, lesson) for name in names]
+            key: [
+                (name, start(look, str(submitted), name, lesson))
+                for name in names
+                if _is_there(submitted / name, lesson)
+            ]
             for key, names in same.items()
         }
-        found = {key: [f for f in (look.result() for look in looks) if f] for key, looks in looked.items()}
-    return sorted(
-        (_one(submitted, folders, ids.get(key)) for key, folders in found.items() if folders),
-        key=lambda submitted_: submitted_.student,
-    )
+        found = {key: [f for f in map(_looked, looks) if f] for key, looks in looked.items()}
+    everyone = [_one(submitted, folders, ids.get(key)) for key, folders in found.items() if folders]
+    return _told_apart(sorted(everyone, key=lambda one: (one.student, one.path or Path())))
 
 
-def _look_apart(submitted: Path, name: str, lesson: Lesson) -> _Folder | None:
-    """What a folder holds, looked at by a process of its own where there are files in it."""
-    if not (submitted / name / lesson.id).is_dir():
-        found = look(str(submitted), name, lesson)
-    else:
-        try:
-            found = apart.call(look, str(submitted), name, lesson)
-        except (apart.Ended, apart.Failed) as why:
-            found = asdict(_Folder(name=name, why_not=f"it cannot be read ({why})"))
+def _is_there(folder: Path, lesson: Lesson) -> bool:
+    """Whether there is anything to look at."""
+    return folder.is_symlink() or os.path.lexists(folder / lesson.id)
+
+
+def _looked(started: tuple[str, Future]) -> _Folder | None:
+    name, future = started
+    try:
+        found = future.result()
+    except (apart.Ended, apart.Failed) as why:
+        found = asdict(_Folder(name=name, why_not=f"it cannot be read ({why})"))
     return _Folder(**found) if found else None
+
+
+def _told_apart(everyone: list[Submitted]) -> list[Submitted]:
+    """The same submissions with no id used twice, whatever odd letters two folders' names had."""
+    taken: set[str] = set()
+    for i, one in enumerate(everyone):
+        student = one.student
+        while student in taken:
+            student += "~"
+        taken.add(student)
+        everyone[i] = replace(one, student=student)
+    return everyone
 
 
 def person(name: str) -> str:
@@ -117,10 +134,9 @@ def login(name: str) -> str:
 
 
 def student_id(name: str) -> str:
-    """A folder's name as the gradebook keeps it: composed letters, no space at the ends, nothing unprintable."""
-    name = unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "replace"))
-    name = "".join(c if c.isprintable() else "\ufffd" for c in name)
-    return " ".join(name.split()) or "\ufffd"
+    """A folder's name as the gradebook keeps it: composed letters, no space at the ends, what is unprintable as %XX."""
+    name = " ".join(unicodedata.normalize("NFC", name).split())
+    return "".join(c if c.isprintable() else quote(os.fsencode(c)) for c in name) or "%20"
 
 
 def _one(submitted: Path, folders: list[_Folder], known: str | None) -> Submitted:

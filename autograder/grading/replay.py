@@ -40,7 +40,7 @@ def replay(
         job, reference=reference(store, job, options, say), student=one.student, notebook=one.body()
     )
     try:
-        result = grader.grade_apart(job)
+        result = apart.call(grader.grade_submission, job, share=grader.share(job))
     except (apart.Ended, apart.Failed) as why:
         raise Refused(f"the grader had to stop on it: {why}") from None
     say(f"{one.student}, {lesson_id}, seed {seed}")

@@ -37,7 +37,7 @@ class Limits:
 
     A cell or call may compute for its seconds, and take `patience` times as long by the clock, so that a busy machine
     costs nobody a mark; `total_s` is by the clock, for the whole notebook. `answer_bytes` is for the reply to one question,
-    `shown_bytes` for all that the notebook's cells show. `judge_s` and `judge_bytes` are for the grader's own work on it.
+    `shown_bytes` and `shown_outputs` for all that the notebook's cells show, prose too. `judge_s` and `judge_bytes` are for the grader's own work on it.
     """
 
     cell_s: float = 60.0
@@ -50,6 +50,7 @@ class Limits:
     reply_bytes: int = 24 * 10**6
     answer_bytes: int = 256_000
     shown_bytes: int = 30 * 10**6
+    shown_outputs: int = 2_000
     restarts: int = 12
     threads: int = 1
     judge_s: float = 120.0

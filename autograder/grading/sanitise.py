@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import builtins
 import html as escaping
 import re
 import warnings
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
+
+from autograder import wire
 
 TEXT_CAP = 120_000
 HTML_CAP = 2_000_000
@@ -23,6 +24,7 @@ MARKDOWN_CAP = 40_000
 FORMULAS = 200
 #: tags in any HTML, and in HTML whose every tag is plain and which is nested no deeper than DEPTH
 TAGS, PLAIN_TAGS, DEPTH = 1_500, 40_000, 100
+ATTRIBUTES = 200
 STYLE_CAP = 10_000
 _HTML_TAGS = [
     "a",
@@ -306,7 +308,17 @@ def _local(name: str) -> str:
 @cache
 def _cleaner() -> Any:
     import bleach
+    from bleach.html5lib_shim import BleachHTMLTokenizer
 
+    state = BleachHTMLTokenizer.attributeNameState
+
+    def attribute_name(self: Any) -> Any:
+        # the tokenizer compares each name with all before it
+        if len(self.currentToken["data"]) > ATTRIBUTES:
+            raise ValueError("a tag with too many attributes")
+        return state(self)
+
+    BleachHTMLTokenizer.attributeNameState = attribute_name
     return bleach.Cleaner(
         tags=frozenset(_HTML_TAGS + _SVG_TAGS),
         attributes=_attribute,
@@ -406,7 +418,7 @@ def code(text: str) -> str:
 
 def as_text(text: str) -> str:
     """A text as itself, in a page."""
-    return f'<pre style="overflow: auto">{escaping.escape(_BIDI.sub("", text[:TEXT_CAP]))}</pre>'
+    return f'<pre style="overflow: auto">{escaping.escape(_BIDI.sub("", text[:TEXT_CAP]), quote=False)}</pre>'
 
 
 @cache
@@ -503,67 +515,47 @@ def text(value: Any, hide: Iterable[str] = ()) -> str:
     return value
 
 
-_TYPES = r"(?:int|float|complex|str|bytes|list|tuple|dict|set|bool|NoneType|function|type|Tensor|Parameter)"
-#: what Python itself says of an error, with names of types or of the learner's own source in it
-_PYTHON_SAYS = re.compile(
-    "|".join(
-        (
-            r"(?:float )?division by zero|(?:list|tuple|string) index out of range",
-            r"name '(?P<a>\w+)' is not defined",
-            r"cannot access local variable '(?P<b>\w+)' where it is not associated with a value",
-            rf"unsupported operand type\(s\) for [-+*/^%@&|<>=]{{1,3}}(?: or pow\(\))?: '{_TYPES}' and '{_TYPES}'",
-            rf"'{_TYPES}' object has no attribute '(?P<c>\w+)'",
-            rf"'{_TYPES}' object is not (?:subscriptable|iterable|callable)",
-        )
-    )
-)
+#: errors whose kind is told even where it came with a drawn input: few, so that the kind says little about the input
+_USUAL_ERRORS = (
+    "ArithmeticError", "AttributeError", "IndexError", "KeyError", "NameError", "OverflowError", "RecursionError",
+    "TypeError", "UnboundLocalError", "ValueError", "ZeroDivisionError",
+)  # fmt: skip
 
 
-def reply(made: dict, source: str) -> dict:
+def reply(made: dict) -> dict:
     """A reply to a call on a drawn input with nothing in it that could hold the input, for the words on a card.
 
     A worker may write what it likes into a reply, and the feedback would hand it on: texts, names of types and of
-    errors, line numbers and lines of code. What Python itself says of an error stays.
+    errors, line numbers and lines of code.
     """
     if type(made.get("error")) is str:
-        return {"error": _unquoted(made["error"], source)}
+        kind = made["error"].partition(":")[0]
+        if kind in ("NameError", "UnboundLocalError"):
+            return {"error": f"{kind}: a name in it"}
+        return {"error": kind if kind in _USUAL_ERRORS else "an error"}
     if "refused" in made:
-        return {"refused": "it is no plain value of a usual size"}
+        return {"refused": _NO_VALUE}
     return {key: _blind(part) if key in ("ok", "value") else part for key, part in made.items()}
+
+
+_NO_VALUE = "it is no plain value of a usual size"
 
 
 def _blind(node: Any) -> Any:
     """An encoded value with its texts and names of types taken out."""
+    if isinstance(wire.decode(node), wire.Refused):
+        return {"t": "refused", "v": _NO_VALUE}
+    return _without_texts(node)
+
+
+def _without_texts(node: Any) -> Any:
     if type(node) is list:
-        return [_blind(part) for part in node]
+        return [_without_texts(part) for part in node]
     if type(node) is not dict:
         return node
     if node.get("t") == "str":
         return {"t": "str", "v": "…"}
-    if node.get("t") == "refused":
-        return {"t": "refused", "v": "it is no plain value of a usual size"}
-    return {key: _blind(part) for key, part in node.items() if key != "name"}
-
-
-def _unquoted(error: str, source: str) -> str:
-    kind, _, says = error.partition(": ")
-    kind = kind if _is_known_error(kind, source) else "an error of its own"
-    says = says.partition(". Did you mean")[0]
-    found = _PYTHON_SAYS.fullmatch(says)
-    name = (found["a"] or found["b"] or found["c"]) if found else None
-    if found and (name is None or (len(name) < 60 and re.search(rf"\b{name}\b", source))):
-        return f"{kind}: {says}"
-    if kind in ("NameError", "UnboundLocalError"):
-        return f"{kind}: a name in it"
-    return kind
-
-
-def _is_known_error(kind: str, source: str) -> bool:
-    """Whether an exception's name is Python's, or stands in the learner's own text: a name made up on the way could hold an input."""
-    found = getattr(builtins, kind, None)
-    if isinstance(found, type) and issubclass(found, BaseException):
-        return True
-    return kind.isidentifier() and len(kind) < 60 and bool(re.search(rf"\bclass\s+{kind}\b", source))
+    return {key: _without_texts(part) for key, part in node.items() if key != "name"}
 
 
 _ESCAPE = re.compile(r"\x1b(?:\[([\d;]*)m)?")

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 #: calls that change nothing outside themselves, by the last part of their name
@@ -176,6 +176,10 @@ class Names:
     settings: bool
     #: those of `binds` that are functions or classes
     definitions: frozenset[str] = frozenset()
+    #: names of which it sets or deletes a part (`a.b = 1`, `del a[0]`)
+    changes: frozenset[str] = frozenset()
+    #: for each import the module and the name that it comes from
+    origins: Mapping[str, str] = field(default_factory=dict)
 
 
 _UNKNOWN = Names(
@@ -202,6 +206,8 @@ def names_of(source: str) -> Names:
         effects=reader.opaque or reader.effects(binds - imports),
         settings=reader.settings,
         definitions=frozenset(s.get_name() for s in table.get_symbols() if s.is_namespace()),
+        changes=frozenset(reader.changed),
+        origins=reader.origins,
     )
 
 
@@ -230,6 +236,7 @@ class _Reader(ast.NodeVisitor):
         self.opaque = self.settings = False
         self.local: set[str] = set()
         self.changed: set[str] = set()
+        self.origins: dict[str, str] = {}
         self.called: list[tuple[str | None, str | None]] = []
 
     def effects(self, own: set[str]) -> bool:
@@ -268,8 +275,15 @@ class _Reader(ast.NodeVisitor):
         self.settings = self.settings or last in _SETTING
         self.generic_visit(node)
 
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            first = alias.name.partition(".")[0]
+            self.origins[alias.asname or first] = alias.name if alias.asname else first
+
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         self.opaque = self.opaque or any(alias.name == "*" for alias in node.names)
+        for alias in node.names:
+            self.origins[alias.asname or alias.name] = f"{node.module}:{alias.name}"
 
     def _visit_definition(self, node) -> None:
         self.local.add(node.name)
@@ -310,21 +324,30 @@ def _last(call: ast.Call) -> str | None:
 def may_change(name: str, above: Sequence[Names], below: Sequence[Names]) -> bool:
     """Whether cells below may make a function another than the cells above made it: by a name that it needs, however far.
 
-    A call changes no function; a variable may be changed by whatever uses it.
+    A call changes no function; a variable, or another name for it, may be changed by whatever uses it.
     """
     needed: set[str] = set()
-    variables: set[str] = set()
     todo = {name}
     while todo:
         needed |= todo
-        binding = [n for n in above if n.binds & todo]
-        variables |= {part for n in binding for part in (n.binds - n.imports - n.definitions) & todo}
-        todo = {part for n in binding for part in n.uses} - needed
-    needed |= set(dir(builtins))
-    imported = frozenset().union(*(n.imports for n in above))
+        todo = {part for n in above if n.binds & todo for part in n.uses} - needed
+    plain = [n.binds - n.origins.keys() - n.definitions for n in above]
+    variables = needed & set().union(*plain)
+    while (
+        more := {b for n, own in zip(above, plain, strict=True) if n.uses & variables for b in own}
+        - variables
+    ):
+        variables |= more
+    needed |= variables | set(dir(builtins))
+    origins = {pair for n in above for pair in n.origins.items()}
     hidden = any(n.opaque for n in above)
     return any(
-        hidden or n.opaque or (n.binds - (n.imports & imported)) & needed or n.uses & variables for n in below
+        hidden
+        or n.opaque
+        or (n.binds - {part for part, origin in n.origins.items() if (part, origin) in origins}) & needed
+        or n.uses & variables
+        or n.changes & needed
+        for n in below
     )
 
 
