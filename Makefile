@@ -18,7 +18,7 @@ lab: $(VENV)/.installed  ## open JupyterLab on the lessons
 	@$(PY) -m autograder.lab $(OPTIONS)
 
 test: $(VENV)/.installed-test  ## run every test (OPTIONS="-k bars" for some)
-	@$(PY) -m pytest -n auto --dist loadgroup $(OPTIONS)
+	@$(PY) -m pytest -n auto --dist loadfile $(OPTIONS)
 
 build: $(VENV)/.installed  ## make lessons/ and solutions/ from source/
 	@$(PY) -m autograder build $(LESSON)

@@ -16,7 +16,6 @@ from autograder.grading import grade as grading
 from autograder.grading import sandbox
 
 pytestmark = [
-    pytest.mark.xdist_group("broken files"),  # what it grades is graded once
     pytest.mark.sandbox,
     pytest.mark.skipif(bool(sandbox.why_no_sandbox()), reason=sandbox.why_no_sandbox() or ""),
 ]

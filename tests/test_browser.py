@@ -7,7 +7,7 @@ import time
 import pytest
 from conftest import ROOT, lesson_names
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LESSONS = [name for name in lesson_names() if any((ROOT / "lessons" / name).glob("*.ipynb"))]
 
 

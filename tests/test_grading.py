@@ -17,7 +17,6 @@ from autograder.grading import grade as grading
 from autograder.grading.gradebook import FEEDBACK_STEPS, Book, Row
 
 pytestmark = [
-    pytest.mark.xdist_group("grading"),  # its courses are graded once
     pytest.mark.sandbox,
     pytest.mark.skipif(bool(sandbox.why_no_sandbox()), reason=sandbox.why_no_sandbox() or ""),
 ]

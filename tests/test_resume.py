@@ -20,7 +20,6 @@ from autograder.grading import sandbox
 from autograder.grading.gradebook import Book
 
 pytestmark = [
-    pytest.mark.xdist_group("resume"),  # what it grades is graded once
     pytest.mark.sandbox,
     pytest.mark.skipif(bool(sandbox.why_no_sandbox()), reason=sandbox.why_no_sandbox() or ""),
 ]

@@ -116,12 +116,13 @@ def _grade(here: Course, places: Places, lesson: Lesson, text: str, options: Opt
     if options.share:
         job = replace(job, reference=reference(store, job, options, say))
     run = Run(book=book, lesson=lesson, store=store, job=job, options=options)
+    known = sum(one.path is not None and store.has(run.key(one)) for one in handed_in)
     failed = run.grade(handed_in)
     finish(places, book, lesson, store, handed_in)
     if not options.students:
         store.forget_others({run.key(one) for one in handed_in})
     store.end(begun)
-    _say_what_came_of_it(places, lesson, store, handed_in, say)
+    _say_what_came_of_it(places, lesson, store, handed_in, known, say)
     return 1 if failed else 0
 
 
@@ -266,12 +267,13 @@ def safe_cell(text: str) -> str:
 
 
 def _say_what_came_of_it(
-    places: Places, lesson: Lesson, store: Store, handed_in: list[Submitted], say
+    places: Places, lesson: Lesson, store: Store, handed_in: list[Submitted], known: int, say: Callable
 ) -> None:
     noted = [store.noted(one.student) or {} for one in handed_in]
     bad = sum(bool(n.get("unreadable")) for n in noted)
     flagged = sum(bool(n.get("incidents")) for n in noted)
     says = f"{lesson.id}: {len(noted) - bad} graded"
+    says += f" ({known} unchanged since the last run)" if known else ""
     says += f", {bad} not graded (the reasons are in grades.csv)" if bad else ""
     says += f", {flagged} with something to look at ({places.report(lesson.id).name})" if flagged else ""
     if any(n.get("shut_in") is False for n in noted):
