@@ -138,6 +138,32 @@ def test_a_page_says_what_waits_for_a_person_and_names_the_questions(here):
     assert "- perfect: tiny\\_why" in report
 
 
+def test_a_page_says_where_a_person_changed_a_score_or_should_look_again(tmp_path):
+    here = tiny.make_course(tmp_path / "course")
+    hand_in(here, "ann", perfect(here, tiny_total_gb="tiny_total_gb = 6"))
+    run(here)
+    with Book(here, here.root / "x").open() as book:
+        for question, mark in (("tiny_why", 1.5), ("tiny_total_gb", 1)):
+            grade = book.find_grade(question, "tiny-lesson", LESSON, "ann")
+            grade.manual_score, grade.needs_manual_grade = mark, False
+        book.db.commit()
+    feedback.feedback(here, LESSON, say=lambda text: None)
+    shown = page(here, "ann")
+    assert "Your instructor changed the points for this to 1 of 2." in shown
+    assert shown.count("Your instructor changed") == 1
+    assert "Not final" not in shown
+    assert "Score: 1.5 / 2.0" in shown
+    hand_in(
+        here, "ann", perfect(here, tiny_why='tiny_why = "Another reason."', tiny_total_gb="tiny_total_gb = 6")
+    )
+    run(here)
+    said: list[str] = []
+    feedback.feedback(here, LESSON, say=said.append)
+    assert "answers of 1 of 1 students wait" in said[0]
+    assert "Score: 1.5 / 2.0, to be looked at again" in page(here, "ann")
+    assert "(marked before, changed since)" in (here.root / "autograder" / f"report-{LESSON}.md").read_text()
+
+
 def test_grading_again_changes_nothing(here):
     before = (here.root / "autograder" / "grades.csv").read_bytes()
     run(here, seed=7)

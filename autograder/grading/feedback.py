@@ -42,8 +42,8 @@ _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.S | re.I)
 _STYLE = """<style>
 .memory-budget-card { color: #222 !important; }
 img, svg { max-width: 100%; }
-summary { display: list-item; cursor: pointer; }
-.output_html th, .output_html td { padding: 2px 10px; }
+summary { display: list-item !important; cursor: pointer; }
+#notebook th, #notebook td { padding: 2px 10px !important; }
 </style>"""
 
 
@@ -82,9 +82,8 @@ def feedback(
                     say(f"{student}: no feedback ({error})")
                 step(1)
         if waiting := sum(student in graded for student in book.to_mark(lesson_id)):
-            say(
-                f"{lesson_id}: {waiting} students have answers that nobody has marked yet; their pages say so"
-            )
+            says = f"answers of {waiting} of {len(graded)} students wait for a mark; their pages say so"
+            say(f"{lesson_id}: {says}")
     say(
         f"{lesson_id}: {len(graded) - len(failed)} pages in {book.here.root / book.config.CourseDirectory.feedback_directory}"
     )
@@ -149,7 +148,7 @@ def _named(page: str) -> str:
     page = re.sub(
         r'(<li><a href="#(\w+)">)(?:Test cell|Coding free-response)(</a>)', r"\1<code>\2</code>\3", page
     )
-    return re.sub(r'<a href="\.\./[^"<>]*">([^<]*)</a>', r"\1", page)
+    return re.sub(r'<a href="\.\./[^"<>]*">((?:[^<]|<(?!/a>))*)</a>', r"\1", page)
 
 
 def _unmarked(page: str, question: str, marked: bool) -> str:

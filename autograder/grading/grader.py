@@ -523,7 +523,8 @@ class Grading:
         incident = Incident(
             kind=kind, where=where, says=sanitise.text(says)[:300], hidden=self.drawn_is_known
         )
-        if incident not in self.incidents and len(self.incidents) < INCIDENTS:
+        known = {(i.kind, i.where, i.says) for i in self.incidents}
+        if (incident.kind, incident.where, incident.says) not in known and len(known) < INCIDENTS:
             self.incidents.append(incident)
 
     def _look_for_suspicion(self) -> None:
