@@ -23,9 +23,7 @@ class GradeInSandbox(Autograde):
         done = subprocess.run(
             command, cwd=self.coursedir.root, capture_output=True, text=True, errors="replace", check=False
         )
-        said = [
-            line for line in (done.stdout + done.stderr).splitlines() if line and "submission/s" not in line
-        ]
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line and "%|" not in line]
         for line in said:
             self.log.info(line)
         if done.returncode != 0:
