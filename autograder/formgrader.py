@@ -19,7 +19,7 @@ class GradeInSandbox(Autograde):
 
     def start(self) -> None:
         lesson, student = self.coursedir.assignment_id, self.coursedir.student_id
-        command = [sys.executable, "-m", "autograder", "grade", lesson, "--student", student]
+        command = [sys.executable, "-m", "autograder", "grade", lesson, f"--student={student}"]
         done = subprocess.run(
             command, cwd=self.coursedir.root, capture_output=True, text=True, errors="replace", check=False
         )

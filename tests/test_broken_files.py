@@ -233,6 +233,7 @@ def here(tmp_path_factory):
             os.fsdecode(name),
             perfect(here) if name.endswith((b"\xf6rg", b"\x8be")) else tiny.lesson_notebook(here),
         )
+    hand_in(here, "J%F6rg", perfect(here))
     shows = perfect(here)
     many = "from IPython.display import display\nfor i in range(90): display(i)"
     shows.cells += [nbformat.v4.new_code_cell(many) for _ in range(40)]
@@ -337,8 +338,10 @@ def test_people_whose_names_differ_in_capitals_or_letters_are_different_people(r
 
 
 def test_people_whose_names_cannot_be_read_or_seen_are_not_one(rows):
-    scores = {name: rows[name]["score"] for name in ("J%F6rg", "J%E4rg", "zo%E2%80%8Be", "zo%E2%80%8Ce")}
-    assert list(scores.values()) == ["6", "0", "6", "0"]
+    scores = {
+        name: rows[name]["score"] for name in ("J%F6rg", "J%E4rg", "zo%E2%80%8Be", "zo%E2%80%8Ce", "J%25F6rg")
+    }
+    assert list(scores.values()) == ["6", "0", "6", "0", "6"]
 
 
 def test_what_a_notebook_shows_is_cut_in_sum_and_costs_no_mark(here, rows):

@@ -337,6 +337,11 @@ SVG = 'xmlns="http://www.w3.org/2000/svg"'
         f'<svg {SVG} xmlns:xlink="http://www.w3.org/1999/xlink"><use xlink:href="http://a"/></svg>',
         f'<svg {SVG}><text style="fill: url(http://x)">a</text></svg>',
         f'<?xml-stylesheet href="//x"?><svg {SVG}><set attributeName="href" to="javascript:alert(1)"/></svg>',
+        f'<?xml version="1.0"?><?xml-stylesheet type="text/css" href="http://x"?><svg {SVG}/>',
+        f"<svg {SVG}><style>@im<desc/>port 'http://x'</style></svg>",
+        f"<svg {SVG}><style>svg{{background-image:image-set('http://x' 1x)}}</style></svg>",
+        f"""<svg {SVG}><rect mask="image-set('http://x' 1x)"/></svg>""",
+        f'<!DOCTYPE svg SYSTEM "http://x"><svg {SVG}/>',
         "<html><script>alert(1)</script></html>",
         "no svg",
     ],
@@ -344,6 +349,22 @@ SVG = 'xmlns="http://www.w3.org/2000/svg"'
 def test_a_drawing_that_is_more_than_shapes_is_not_shown(svg):
     assert "src=" not in sanitise.html(drawing(svg))
     assert "src=" in sanitise.html(drawing(f'<svg {SVG}><rect width="1" style="fill: red"/></svg>'))
+
+
+def bomb(refers: str) -> str:
+    """SVG of a few lines that draws 20 things of 20 things of ..."""
+    levels = [f'<g id="a{i}">' + refers.format(i + 1) * 20 + "</g>" for i in range(7)]
+    return f'<svg {SVG} viewBox="0 0 9 9"><defs>{"".join(levels)}<path id="a7" d="M0 0"/></defs><use href="#a0"/></svg>'
+
+
+@pytest.mark.parametrize(
+    "refers", ['<use href="#a{}"/>', '<rect fill="url(#a{})"/>', '<g style="clip-path: url(#a{})"/>']
+)
+def test_what_is_drawn_by_reference_refers_to_nothing_itself(refers):
+    made = bomb(refers)
+    for shown in (sanitise.html(made), sanitise.markdown(made)):
+        assert "#shown-a" not in shown
+    assert "src=" not in sanitise.html(drawing(made))
 
 
 def test_a_large_table_and_a_large_figure_stay_what_they_are():

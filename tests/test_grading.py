@@ -281,6 +281,15 @@ SPOILED = {
     ),
     "a deleted name": ("k = 2\ndef tiny_double(n): return k * n", "del k"),
     "a global": ("k = 2\ndef tiny_double(n): return k * n", "def f():\n    global k\n    k = 9\nf()"),
+    "a setter": (
+        "F = 2\ndef set_f(k):\n    global F\n    F = k\ndef tiny_double(n): return F * n",
+        "set_f(3)",
+    ),
+    "a class's list": ("class C:\n    f = [2]\ndef tiny_double(n): return C.f[0] * n", "C.f.insert(0, 9)"),
+    "a setting": (
+        "from decimal import Decimal\ndef tiny_double(n): return int(Decimal(n) * 2)",
+        "from decimal import getcontext\ngetcontext().prec = 2",
+    ),
     "everything": ("def tiny_double(n): return 2 * n", "%reset -f"),
     "itself": ("def tiny_double(n): return 2 * n", "del tiny_double"),
     "a cell that dies when it runs again": (
@@ -367,7 +376,7 @@ def test_moodle_numbers_people_anew_in_each_lesson(tmp_path):
     lessons = ["lesson-01", "lesson-06"]
     places = grading.Places(root=tmp_path)
     titles = {lesson: lesson for lesson in lessons}
-    table, used = export._moodle(lessons, titles, export._by_spelling(rows, people), people, places)
+    table, used = export._moodle(lessons, titles, export._found(rows, people), people, places)
     assert [line[3:5] for line in table[1:]] == [["1", "2"], ["", ""], ["", ""]]  # one of the two Jos
     assert ("Jo_61", "lesson-06") not in used
 
@@ -383,6 +392,25 @@ def test_a_column_of_the_lms_may_be_named_and_who_is_not_in_the_roster_is_told(h
     assert "not final: 2 submissions" in said[2]
     with pytest.raises(grading.Refused, match="graded are lesson-90"):
         export.export(here, "canvas", None, None, {"lesson-1": "x"}, say=said.append)
+
+
+def test_nobody_gets_anothers_grade_by_choosing_a_name(tmp_path):
+    def row(student: str, score: float) -> Row:
+        return Row(student=student, lesson=LESSON, score=score, max_score=8, needs_manual_grade=False)
+
+    def marks(rows: list[Row], people: list[dict]) -> list[str]:
+        theirs = export._theirs(export._found(rows, people), people, [LESSON])
+        return [export._score(own, LESSON) for own in theirs]
+
+    carl, eve = {"username": "carl", "Full name": "Carl C"}, {"username": "eve", "Full name": "carl"}
+    assert marks([row("carl", 6)], [eve, carl]) == ["", "6"]
+    bob = {"Email address": "bob@a", "Full name": "Bob Smith"}
+    mallory = {"Email address": "mallory@a", "Full name": "bob@a"}
+    assert marks([row("Bob Smith_12", 6), row("bob@a_99", 0)], [bob, mallory]) == ["6", ""]
+    canvas = [{"Student": "Participant 12", "ID": "1"}, {"Student": "Bob Smith", "ID": "2"}]
+    assert marks([row("Bob Smith_12", 6)], canvas) == ["", "6"]
+    twice = [{"Full name": "Jo Li", "username": "a"}, {"Full name": "Jo  Li", "username": "b"}]
+    assert marks([row("Jo Li_3", 6)], twice) == ["", ""]
 
 
 def test_what_a_learner_wrote_is_no_formula_and_turns_no_letters_round():

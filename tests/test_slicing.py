@@ -124,8 +124,15 @@ def test_sharing_gives_the_same_outputs_and_verdicts_as_running_all_of_lesson_si
 @pytest.mark.parametrize(
     ("below", "changes"),
     [
-        ("total = gb(7)", False),
-        ("import math\nprint(math.pi, gb(2))", False),
+        ("total = round(7e9 * 2 / 1e9, 1)", False),
+        ("import math\nprint(math.pi)", False),
+        ("total = gb(7)", True),
+        ("set_factor(3)", True),
+        ("Config.sizes.insert(0, 9)", True),
+        ("torch.set_default_dtype(torch.float16)", True),
+        ("from decimal import getcontext\ngetcontext().prec = 2", True),
+        ("import math as m\nm.floor = None", True),
+        ("import sys\nsys.setrecursionlimit(120)", True),
         ("gb = 14", True),
         ("del factor", True),
         ("factor = 3", True),
@@ -155,3 +162,10 @@ def test_cells_that_may_change_a_function_are_known(below, changes):
     ]
     names = [names_of(source) for source in above]
     assert may_change("gb", names, [names_of(below)]) is changes
+
+
+def test_a_cell_of_the_lessons_below_that_binds_a_needed_name_counts():
+    above = [names_of("sizes = [2, 4]"), names_of("def gb(n):\n    return sum(sizes) * n")]
+    assert may_change("gb", above, [], [names_of("sizes = measure.gradient_rms()")])
+    assert not may_change("gb", above, [], [names_of("other = measure.gradient_rms()\nshow(other)")])
+    assert not may_change("gb", above, [])

@@ -6,6 +6,7 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.course import Course
@@ -15,12 +16,21 @@ from autograder.grading.gradebook import Book, Row
 from autograder.grading.summary import note
 
 _CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
-_CANVAS_KEYS = ("SIS Login ID", "SIS User ID", "ID", "Student")
+_CANVAS_KEYS = ("SIS Login ID", "SIS User ID", "ID")
 _MOODLE_NAMES = ("Identifier", "Full name", "First name", "Last name", "Surname")
 _MOODLE_KEYS = ("username", "Username", "Email address", "ID number", "email", "idnumber")
 
-#: the row of a student in a lesson, by each spelling under which an LMS may know them
-Found = dict[tuple[str, str], Row]
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Each student's row in each lesson, by what only they have and, apart from that, by name."""
+
+    by_id: dict[tuple[str, str], Row]
+    by_participant: dict[tuple[str, str], Row]
+    by_name: dict[tuple[str, str], Row]
+
+    def students(self) -> list[str]:
+        return sorted({row.student for row in self.by_id.values()})
 
 
 def export(
@@ -43,7 +53,7 @@ def export(
     titles = {lesson: title(here, lesson) for lesson in lessons} | (columns or {})
     path = Path(to) if to else places.kept / f"grades-{lms}.csv"
     people = _roster(roster) if roster else None
-    found = _by_spelling(rows, people)
+    found = _found(rows, people)
     table, used = (_canvas if lms == "canvas" else _moodle)(lessons, titles, found, people, places)
     made = io.StringIO()
     csv.writer(made, lineterminator="\n").writerows(
@@ -58,20 +68,39 @@ def export(
     return 0
 
 
-def _by_spelling(rows: list[Row], people: list[dict] | None) -> Found:
-    """Rows by lesson and each spelling that names one student of that lesson, and one person of the roster, only."""
+def _found(rows: list[Row], people: list[dict] | None) -> Found:
+    """Rows by spelling. A name counts only where it is one person's of the roster and one student's of the lesson.
+
+    People choose their names: one that is somebody else's login or address is nobody's.
+    """
     often = Counter(spelling for person in people or [] for spelling in _names(person))
-    found: Found = {}
-    others: dict[tuple[str, str], list[Row]] = {}
+    keys = {spelling for person in people or [] for spelling in _keys(person)}
+    by_id: dict[tuple[str, str], list[Row]] = {}
+    by_name: dict[tuple[str, str], list[Row]] = {}
+    by_participant: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found[inbox.person(row.student), row.lesson] = row
-        for spelling in {f(s) for s in (row.student, *_moodle_parts(row.student)) for f in _SPELLINGS}:
-            if often[spelling] < 2:
-                others.setdefault((spelling, row.lesson), []).append(row)
-    return {key: meant[0] for key, meant in others.items() if len(meant) == 1} | found
+        name, participant = _moodle_parts(row.student)
+        for spell in _SPELLINGS:
+            by_id.setdefault((spell(row.student), row.lesson), []).append(row)
+            if name and often[spell(name)] < 2 and spell(name) not in keys:
+                by_name.setdefault((spell(name), row.lesson), []).append(row)
+            if participant:
+                by_participant.setdefault((spell(participant), row.lesson), []).append(row)
+    exact = {(inbox.person(row.student), row.lesson): row for row in rows}
+    return Found(by_id=_only(by_id) | exact, by_participant=_only(by_participant), by_name=_only(by_name))
+
+
+def _only(meant: dict[tuple[str, str], list[Row]]) -> dict[tuple[str, str], Row]:
+    return {key: rows[0] for key, rows in meant.items() if len({row.student for row in rows}) == 1}
 
 
 _SPELLINGS = (inbox.person, inbox.login)
+
+
+def _keys(person: dict) -> list[str]:
+    """The spellings of what only one person has."""
+    values = [person.get(key) for key in (*_MOODLE_KEYS, *_CANVAS_KEYS)]
+    return [spell(value) for value in values if value for spell in _SPELLINGS]
 
 
 def _names(person: dict) -> set[str]:
@@ -79,16 +108,19 @@ def _names(person: dict) -> set[str]:
     names = {person.get("Full name") or "", person.get("Student") or ""}
     for last in ("Last name", "Surname"):
         names.add(f"{person.get('First name') or ''} {person.get(last) or ''}")
-    return {f(name) for name in names if name.strip() for f in _SPELLINGS}
+    return {spell(name) for name in names if name.strip() for spell in _SPELLINGS}
 
 
-def _moodle_parts(student: str) -> tuple[str, ...]:
+def _moodle_parts(student: str) -> tuple[str, str]:
     """The full name and the participant of an id such as "Jane Doe_4711", which a download from Moodle makes.
 
-    Moodle numbers the participants of each assignment anew, so the number is another one in each lesson.
+    Moodle numbers the participants of each assignment anew, so the number is another one in each lesson. An id of several
+    words without a number is a name as well.
     """
     name, _, number_ = student.rpartition("_")
-    return (name, f"Participant {number_}") if name and number_.isdecimal() else ()
+    if name and number_.isdecimal():
+        return name, f"Participant {number_}"
+    return (student if " " in student else ""), ""
 
 
 def title(here: Course, lesson: str) -> str:
@@ -116,11 +148,10 @@ def _canvas(
     if people is None:
         people = [
             {"Student": student, "ID" if student.isdecimal() else "SIS Login ID": student}
-            for student in _students(found)
+            for student in found.students()
         ]
     used = set()
-    for person in people:
-        theirs = _theirs(found, person, _CANVAS_KEYS, lessons)
+    for person, theirs in zip(people, _theirs(found, people, lessons), strict=True):
         used |= {(row.student, row.lesson) for row in theirs.values()}
         own = [person.get(column) or "" for column in _CANVAS]
         table.append(own + [_score(theirs, lesson) for lesson in lessons])
@@ -135,8 +166,9 @@ def _moodle(
     keep += [key for key in _MOODLE_NAMES if people and key in people[0]]
     table: list[list] = [[*keep, *(titles[lesson] for lesson in lessons), "Feedback comments"]]
     used = set()
-    for person in people or [{"username": student} for student in _students(found)]:
-        theirs = _theirs(found, person, (*_MOODLE_KEYS, "Identifier"), lessons)
+    if people is None:
+        people = [{"username": student} for student in found.students()]
+    for person, theirs in zip(people, _theirs(found, people, lessons), strict=True):
         used |= {(row.student, row.lesson) for row in theirs.values()}
         own = [person.get(column) or "" for column in keep]
         notes = [note(Store(places.results / r.lesson).noted(r.student)) for r in theirs.values()]
@@ -144,19 +176,25 @@ def _moodle(
     return table, used
 
 
-def _students(found: Found) -> list[str]:
-    return sorted({row.student for row in found.values()})
-
-
-def _theirs(found: Found, person: dict, keys: tuple[str, ...], lessons: list[str]) -> dict[str, Row]:
-    """A person's row in each lesson: by what only they have, else by their name."""
-    spellings = [f(value) for key in keys if (value := person.get(key)) for f in _SPELLINGS]
-    spellings += sorted(_names(person))
-    theirs = {}
-    for lesson in lessons:
-        row = next((found[s, lesson] for s in spellings if (s, lesson) in found), None)
-        if row is not None:
-            theirs[lesson] = row
+def _theirs(found: Found, people: list[dict], lessons: list[str]) -> list[dict[str, Row]]:
+    """For each person their row in each lesson: by what only they have, else by their name; no row is two people's."""
+    theirs: list[dict[str, Row]] = [{} for _ in people]
+    taken: set[tuple[str, str]] = set()
+    ways = (
+        (found.by_id, _keys),
+        (
+            found.by_participant,
+            lambda p: [spell(p["Identifier"]) for spell in _SPELLINGS if p.get("Identifier")],
+        ),
+        (found.by_name, lambda p: sorted(_names(p))),
+    )
+    for table, spellings in ways:
+        for person, own in zip(people, theirs, strict=True):
+            for lesson in lessons:
+                row = next((table[s, lesson] for s in spellings(person) if (s, lesson) in table), None)
+                if row is not None and lesson not in own and (row.student, lesson) not in taken:
+                    own[lesson] = row
+                    taken.add((row.student, lesson))
     return theirs
 
 

@@ -14,6 +14,7 @@ import json
 import pickletools
 import platform
 import random
+import re
 import tempfile
 import time
 import traceback
@@ -32,8 +33,11 @@ from autograder.verdict import Verdict
 VERSION = 2
 #: a longer reply is not kept with the grade, only that it was too long
 KEPT_REPLY = 20_000
-#: more is not worth anybody's reading
-INCIDENTS = 200
+#: more of one kind is not worth anybody's reading
+INCIDENTS = 50
+
+
+_SPEAKS_AS_GRADER = re.compile(r"mark\W+scheme|your\W+instructor|not\W+final", re.I)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,12 +230,14 @@ class Grading:
         """Whether a cell of the learner's below a question's check may change what the answer above it needs."""
         above: list[slicing.Names] = []
         below: list[slicing.Names] = []
+        given: list[slicing.Names] = []
         seen = False
         for placed in self.arranged.cells:
             seen = seen or (placed.role == "check" and placed.question == name)
-            if placed.runs and not self._is_stub(placed) and not (seen and placed.untouched):
-                (below if seen else above).append(slicing.names_of(placed.cell.source))
-        return slicing.may_change(name, above, below)
+            if placed.runs and not self._is_stub(placed):
+                later = given if placed.untouched else below
+                (later if seen else above).append(slicing.names_of(placed.cell.source))
+        return slicing.may_change(name, above, below, given)
 
     def _settle(self, name: str, early: Verdict | None, late: Verdict, asked: list) -> None:
         """Take the later verdict unless the earlier one is worth more, or says more about an answer that is gone."""
@@ -318,6 +324,8 @@ class Grading:
     def _show(self, position: int, shown: list) -> None:
         """Keep what a cell showed, as long as the notebook's cells together do not show too much."""
         kept = sanitise.outputs(shown, hidden_paths(), self.cleaning)
+        if _SPEAKS_AS_GRADER.search(json.dumps(kept)):
+            self._note("worth a look", self._where(position), "shows a text that speaks as a grader would")
         if kept and not self._fits(len(json.dumps(kept)), len(kept)):
             says = f"[what this cell showed is left out: all cells together may show {self._most()}]\n"
             kept = [{"output_type": "stream", "name": "stderr", "text": says}]
@@ -523,8 +531,8 @@ class Grading:
         incident = Incident(
             kind=kind, where=where, says=sanitise.text(says)[:300], hidden=self.drawn_is_known
         )
-        known = {(i.kind, i.where, i.says) for i in self.incidents}
-        if (incident.kind, incident.where, incident.says) not in known and len(known) < INCIDENTS:
+        known = {(i.where, i.says) for i in self.incidents if i.kind == kind}
+        if (incident.where, incident.says) not in known and len(known) < INCIDENTS:
             self.incidents.append(incident)
 
     def _look_for_suspicion(self) -> None:

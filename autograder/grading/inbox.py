@@ -9,7 +9,7 @@ import stat
 import unicodedata
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -94,7 +94,7 @@ def collect(
         }
         found = {key: [f for f in map(_looked, looks) if f] for key, looks in looked.items()}
     everyone = [_one(submitted, folders, ids.get(key)) for key, folders in found.items() if folders]
-    return _told_apart(sorted(everyone, key=lambda one: (one.student, one.path or Path())))
+    return sorted(everyone, key=lambda one: one.student)
 
 
 def _is_there(folder: Path, lesson: Lesson) -> bool:
@@ -111,18 +111,6 @@ def _looked(started: tuple[str, Future]) -> _Folder | None:
     return _Folder(**found) if found else None
 
 
-def _told_apart(everyone: list[Submitted]) -> list[Submitted]:
-    """The same submissions with no id used twice, whatever odd letters two folders' names had."""
-    taken: set[str] = set()
-    for i, one in enumerate(everyone):
-        student = one.student
-        while student in taken:
-            student += "~"
-        taken.add(student)
-        everyone[i] = replace(one, student=student)
-    return everyone
-
-
 def person(name: str) -> str:
     """What two spellings of the same student's folder have in common; capitals and ß tell people apart."""
     return " ".join(unicodedata.normalize("NFC", name).split())
@@ -134,8 +122,12 @@ def login(name: str) -> str:
 
 
 def student_id(name: str) -> str:
-    """A folder's name as the gradebook keeps it: composed letters, no space at the ends, what is unprintable as %XX."""
+    """A folder's name as the gradebook keeps it: composed letters, no space at the ends, what is unprintable as %XX.
+
+    Two people never have one id: a % that could be read so is written as %25.
+    """
     name = " ".join(unicodedata.normalize("NFC", name).split())
+    name = re.sub(r"%(?=[0-9A-Fa-f]{2})", "%25", name)
     return "".join(c if c.isprintable() else quote(os.fsencode(c)) for c in name) or "%20"
 
 

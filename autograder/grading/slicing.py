@@ -321,10 +321,13 @@ def _last(call: ast.Call) -> str | None:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", None)
 
 
-def may_change(name: str, above: Sequence[Names], below: Sequence[Names]) -> bool:
-    """Whether cells below may make a function another than the cells above made it: by a name that it needs, however far.
+def may_change(
+    name: str, above: Sequence[Names], below: Sequence[Names], given: Sequence[Names] = ()
+) -> bool:
+    """Whether later cells may make a function another than the cells above made it: by a name that it needs, however far.
 
-    A call changes no function; a variable, or another name for it, may be changed by whatever uses it.
+    `below` are the learner's, of which any call to something of unknown effect counts; `given` are the lesson's own, of
+    which only the names they bind do. A variable, or another name for it, may be changed by whatever uses it.
     """
     needed: set[str] = set()
     todo = {name}
@@ -340,14 +343,18 @@ def may_change(name: str, above: Sequence[Names], below: Sequence[Names]) -> boo
         variables |= more
     needed |= variables | set(dir(builtins))
     origins = {pair for n in above for pair in n.origins.items()}
-    hidden = any(n.opaque for n in above)
-    return any(
-        hidden
-        or n.opaque
-        or (n.binds - {part for part, origin in n.origins.items() if (part, origin) in origins}) & needed
-        or n.uses & variables
-        or n.changes & needed
-        for n in below
+
+    def rebinds(n: Names) -> bool:
+        same = {part for part, origin in n.origins.items() if (part, origin) in origins}
+        return bool((n.binds - same) & needed)
+
+    return (
+        bool(any(n.opaque for n in above) and (below or given))
+        or any(rebinds(n) for n in given)
+        or any(
+            n.opaque or n.effects or n.settings or rebinds(n) or n.uses & variables or n.changes & needed
+            for n in below
+        )
     )
 
 
