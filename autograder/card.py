@@ -19,7 +19,7 @@ EDGES = {
     v.BY_HAND: "#CC79A7",
 }
 #: what a card quotes is no formula, and turns no letters round
-_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
+NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _CARD = (
     "display:flex;gap:1em;align-items:flex-start;max-width:46em;margin:.3em 0;padding:.5em .9em;"
@@ -53,7 +53,7 @@ def card_html(question: Question, verdict: Verdict) -> str:
     items = "".join(f"<li>{_inline(line)}</li>" for line in verdict.details)
     details = f'<ul style="margin:.3em 0 0;padding-left:1.2em">{items}</ul>' if items else ""
     return (
-        f'<div class="memory-budget-card {_NO_FORMULAS}" role="status" style="{_CARD.format(edge=EDGES[verdict.status])}">'
+        f'<div class="memory-budget-card {NO_FORMULAS}" role="status" style="{_CARD.format(edge=EDGES[verdict.status])}">'
         f'<div style="flex:1;min-width:0;overflow-wrap:anywhere"><strong>{verdict.word}</strong> '
         f'<code style="background:transparent;color:inherit">{html.escape(question.name)}</code>'
         f"<div>{_inline(verdict.message)}</div>{details}</div>"
@@ -64,7 +64,7 @@ def card_html(question: Question, verdict: Verdict) -> str:
 def line_html(word: str, message: str) -> str:
     """Return a card for what is no question's verdict, such as a name that no question has."""
     return (
-        f'<div class="memory-budget-card {_NO_FORMULAS}" role="status" style="{_CARD.format(edge=EDGES[v.UNANSWERED])}">'
+        f'<div class="memory-budget-card {NO_FORMULAS}" role="status" style="{_CARD.format(edge=EDGES[v.UNANSWERED])}">'
         f"<div><strong>{html.escape(word)}</strong><div>{_inline(message)}</div></div></div>"
     )
 

@@ -338,7 +338,7 @@ def _adopt_orphans() -> None:
 
 def _end_children() -> None:
     for _ in range(50):
-        left = [child for child in psutil.Process().children(recursive=True) if _runs(child)]
+        left = [child for child in psutil.Process().children(recursive=True) if runs(child)]
         if not left:
             return
         for child in left:
@@ -354,8 +354,9 @@ def _bury() -> None:
             pass
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
+    """Whether a process is there and is no mere entry of one that has ended."""
     try:
-        return process.status() != psutil.STATUS_ZOMBIE
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False

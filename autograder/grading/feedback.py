@@ -12,7 +12,6 @@ import html
 import re
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import nbformat
 from nbgrader.api import MissingEntry
@@ -20,6 +19,7 @@ from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
+from autograder.card import NO_FORMULAS
 from autograder.course import Course
 from autograder.grading import apart, grader, inbox, summary
 from autograder.grading.grade import (
@@ -32,11 +32,9 @@ from autograder.grading.grade import (
     released,
     write_whole,
 )
-from autograder.grading.gradebook import Book, GradebookError, quiet, run_for
+from autograder.grading.gradebook import Book, GradebookError, OneFolder, quiet, run_for
 from autograder.grading.submissions import Lesson
 
-#: what a learner wrote is no formula of the page's
-_NO_FORMULAS = "tex2jax_ignore mathjax_ignore"
 _NO_ALT = "No description has been provided for this image"
 _SCRIPT = re.compile(r"<script\b([^>]*)>(.*?)</script>", re.S | re.I)
 _STYLE = """<style>
@@ -47,12 +45,8 @@ summary { display: list-item !important; cursor: pointer; }
 </style>"""
 
 
-class _Page(GenerateFeedback):
-    """nbgrader's feedback for one submission whose folder is known."""
-
-    def init_notebooks(self) -> None:
-        folder = self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
-        self.assignments = {folder: sorted(str(path) for path in Path(folder).glob("*.ipynb"))}
+class _Page(OneFolder, GenerateFeedback):
+    """nbgrader's feedback for one submission."""
 
 
 def feedback(
@@ -72,8 +66,12 @@ def feedback(
         if not graded:
             raise Refused(f"nobody is graded for {lesson_id} yet: run `make grade LESSON={lesson_id}` first")
         failed = []
+        to_mark = book.to_mark(lesson_id)
         with apart.pool(jobs or cores()) as start, progress(len(graded), f"{lesson_id} feedback") as step:
-            started = [(student, start(write_page, here, lesson_id, student)) for student in graded]
+            started = [
+                (student, start(write_page, here, lesson_id, student, to_mark.get(student, {})))
+                for student in graded
+            ]
             for student, page in started:
                 try:
                     page.result()
@@ -81,7 +79,7 @@ def feedback(
                     failed.append(student)
                     say(f"{student}: no feedback ({error})")
                 step(1)
-        if waiting := sum(student in graded for student in book.to_mark(lesson_id)):
+        if waiting := sum(student in graded for student in to_mark):
             says = f"answers of {waiting} of {len(graded)} students wait for a mark; their pages say so"
             say(f"{lesson_id}: {says}")
     say(
@@ -99,14 +97,11 @@ def _graded(book: Book, lesson: Lesson) -> list[str]:
         return sorted(submission.student_id for submission in found)
 
 
-def write_page(here: Course, lesson_id: str, student: str) -> None:
-    """Write one student's page."""
+def write_page(here: Course, lesson_id: str, student: str, waiting: dict[str, bool]) -> None:
+    """Write one student's page; `waiting` is what `Book.to_mark` says of them."""
     places = Places(root=here.root)
     lesson, _ = released(here, lesson_id)
-    _write(Book(here, places.staged), places, lesson, student)
-
-
-def _write(book: Book, places: Places, lesson: Lesson, student: str) -> None:
+    book = Book(here, places.staged)
     noted = Store(places.results / lesson.id).noted(student) or {}
     page = book.folder("feedback", student, lesson.id) / f"{lesson.name}.html"
     if not (book.folder("autograded", student, lesson.id) / f"{lesson.name}.ipynb").is_file():
@@ -119,7 +114,6 @@ def _write(book: Book, places: Places, lesson: Lesson, student: str) -> None:
     config.merge(book.config)
     config.CourseDirectory.assignment_id, config.CourseDirectory.notebook_id = lesson.id, lesson.name
     run_for(student, _Page, config)
-    waiting = book.to_mark(lesson.id).get(student, {})
     write_whole(page, finished(page.read_text(encoding="utf-8"), noted, waiting))
 
 
@@ -187,9 +181,7 @@ def _notes(noted: dict) -> str:
     ]
     items = "".join(f"<li>{line}</li>" for line in dict.fromkeys(says))
     return (
-        f'<div class="container {_NO_FORMULAS}"><p>About your file:</p><ul>{items}</ul></div>'
-        if items
-        else ""
+        f'<div class="container {NO_FORMULAS}"><p>About your file:</p><ul>{items}</ul></div>' if items else ""
     )
 
 

@@ -115,12 +115,13 @@ def _grade(here: Course, places: Places, lesson: Lesson, text: str, options: Opt
     job = base_job(here, lesson, text, options, begun["seed"])
     if options.share:
         job = replace(job, reference=reference(store, job, options, say))
-    run = Run(book=book, lesson=lesson, store=store, job=job, options=options)
-    known = sum(one.path is not None and store.has(run.key(one)) for one in handed_in)
+    keys = {one.student: store.key(one, job, options.seed) for one in handed_in}
+    known = sum(one.path is not None and store.has(keys[one.student]) for one in handed_in)
+    run = Run(book=book, lesson=lesson, store=store, job=job, options=options, keys=keys)
     failed = run.grade(handed_in)
     finish(places, book, lesson, store, handed_in)
     if not options.students:
-        store.forget_others({run.key(one) for one in handed_in})
+        store.forget_others(set(keys.values()))
     store.end(begun)
     _say_what_came_of_it(places, lesson, store, handed_in, known, say)
     return 1 if failed else 0
@@ -143,16 +144,15 @@ def base_job(here: Course, lesson: Lesson, text: str, options: Options, seed: in
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run over the class: what all its submissions have in common."""
+    """One run over the class."""
 
     book: Book
     lesson: Lesson
     store: Store
     job: Job
     options: Options
-
-    def key(self, one: Submitted) -> str:
-        return self.store.key(one, self.job, self.options.seed)
+    #: by student, under what their result is kept
+    keys: dict[str, str]
 
     def grade(self, handed_in: list[Submitted]) -> int:
         """Grade what is not graded yet, and enter results in the students' order while later ones are under way.
@@ -178,7 +178,7 @@ class Run:
 
     def _started(self, one: Submitted, start: Callable) -> Any:
         """The grading of a submission under way; None when it need not be graded, or what went wrong."""
-        key = self.key(one)
+        key = self.keys[one.student]
         if one.path is None or self.store.has(key):
             return None
         try:
@@ -213,9 +213,9 @@ class Run:
         except apart.Ended as why:
             result = self._ungraded(one, f"the grader had to stop on it: {why}")
             if why.by_share:  # otherwise it may have been the machine's doing: the next run tries again
-                self.store.save(self.key(one), result)
+                self.store.save(self.keys[one.student], result)
             return result
-        return self.store.load(self.key(one))
+        return self.store.load(self.keys[one.student])
 
     def _ungraded(self, one: Submitted, why: str) -> dict:
         return grader.ungraded(replace(self.job, student=one.student), why)
@@ -223,7 +223,7 @@ class Run:
     def _enter(self, one: Submitted, result: dict) -> None:
         """Put a result into the gradebook, unless exactly this one is already there."""
         book, lesson, store = self.book, self.lesson, self.store
-        mark = digest(self.key(one), json.dumps(result, sort_keys=True), one.timestamp, book.url)
+        mark = digest(self.keys[one.student], json.dumps(result, sort_keys=True), one.timestamp, book.url)
         page = book.folder("autograded", one.student, lesson.id) / f"{lesson.name}.ipynb"
         if store.entered(one.student) != mark or not (result["unreadable"] or page.is_file()):
             if result["unreadable"]:

@@ -195,12 +195,16 @@ def _new_cell(cell: dict) -> NotebookNode:
 # ---------------------------------------------------------------- nbgrader, in this process
 
 
-class _One(Autograde):
-    """nbgrader's autograde for one submission whose folder is known, whatever characters its name has."""
+class OneFolder:
+    """Makes a step of nbgrader's take one submission whose folder is known, whatever characters its name has."""
 
     def init_notebooks(self) -> None:
         folder = self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
         self.assignments = {folder: sorted(str(path) for path in Path(folder).glob("*.ipynb"))}
+
+
+class _One(OneFolder, Autograde):
+    """nbgrader's autograde for one submission."""
 
 
 class _Register(GenerateAssignment):

@@ -35,8 +35,7 @@ VERSION = 2
 KEPT_REPLY = 20_000
 #: more of one kind is not worth anybody's reading
 INCIDENTS = 50
-
-
+#: words of ours and of the instructor's, in what a learner's cell shows
 _SPEAKS_AS_GRADER = re.compile(r"mark\W+scheme|your\W+instructor|not\W+final", re.I)
 
 
@@ -188,7 +187,6 @@ class Grading:
                 self._ask_at_check(placed.question)
         self.until = max(self.until, time.monotonic() + self.limits.cell_s)
         self._ask_all([name for name in self.bank if not self._is_settled(name)])
-        self.drawn_is_known = True
         self._ask_functions_at_checks()
         self.asked = {name: self.asked[name] for name in self.bank}
 
@@ -205,8 +203,11 @@ class Grading:
 
     def _ask_functions_at_checks(self) -> None:
         """Where a function's names are used anew after its check, ask it there, in a worker whose outputs nobody sees."""
-        names = [name for name in self.bank if not self._is_settled(name) and self._is_touched_after(name)]
-        names = [name for name in names if any(self._asking(name).drawn)]
+        names = [
+            name
+            for name in self.bank
+            if not self._is_settled(name) and any(self._asking(name).drawn) and self._is_touched_after(name)
+        ]
         if not names:
             return
         self.close()
@@ -227,7 +228,7 @@ class Grading:
                     self._leave_out(position, stopped)
 
     def _is_touched_after(self, name: str) -> bool:
-        """Whether a cell of the learner's below a question's check may change what the answer above it needs."""
+        """Whether a cell below a question's check may change what the answer above it needs."""
         above: list[slicing.Names] = []
         below: list[slicing.Names] = []
         given: list[slicing.Names] = []

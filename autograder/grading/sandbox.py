@@ -22,6 +22,8 @@ from pathlib import Path
 
 import psutil
 
+from autograder.grading.apart import runs
+
 HOME = "/home/learner"
 STUB = '''"""Stands in for the course's checks while a submission is graded."""
 
@@ -384,7 +386,7 @@ class Worker:
         except subprocess.TimeoutExpired:
             self.process.kill()
         self.process.wait()
-        while left := [m for m in members if _runs(m)]:
+        while left := [m for m in members if runs(m)]:
             if time.monotonic() > until:
                 raise RuntimeError(f"a worker's processes could not be ended: {[m.pid for m in left]}")
             time.sleep(0.01)
@@ -532,13 +534,6 @@ def _pump(pipe, put) -> None:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
 
 
 def tree(top: int) -> list[int]:
